@@ -1,0 +1,1 @@
+"""Data pruning with proof."""

@@ -1,0 +1,27 @@
+"""Symmetric label noise: a share of the samples gets a new label, uniform over all classes, its own included."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moso.errors import MosoError
+from moso.randomness import hashes, uniforms
+
+
+def add_label_noise(
+    labels: NDArray[np.int64], keys: NDArray[np.uint64], classes: int, rate: float, seed: int
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Noisy labels, and which samples were drawn (about 1/classes of them drew their own label again).
+
+    >>> labels = np.zeros(1000, dtype=np.int64)
+    >>> noisy, drawn = add_label_noise(labels, np.arange(1000, dtype=np.uint64), 10, 0.2, seed=0)
+    >>> int(drawn.sum()), sorted(set(noisy.tolist())) == list(range(10))
+    (200, True)
+    """
+    if not 0 <= rate <= 1:
+        raise MosoError(f"label noise {rate} is outside [0, 1]")
+    count = round(rate * len(labels))
+    chosen = np.argsort(hashes(keys, seed, "noise-sample"), kind="stable")[:count]
+    drawn = np.zeros(len(labels), dtype=bool)
+    drawn[chosen] = True
+    fresh = (uniforms(keys, seed, "noise-label") * classes).astype(np.int64)
+    return np.where(drawn, fresh, labels), drawn

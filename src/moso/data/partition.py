@@ -1,0 +1,63 @@
+"""The paper's partitions S_1..S_I (Algorithm 1, line 3), stratified and addressed.
+
+Within each class samples are ranked by hash(seed, id) and dealt round-robin, the next class going on where
+the last one stopped: each class and the whole are equal to within one, with no global shuffle, and the
+same on every machine and in every order of the data.
+"""
+
+import warnings
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moso.errors import MosoError
+from moso.randomness import hashes
+
+
+def partition(
+    keys: NDArray[np.uint64], labels: NDArray[np.int64], partitions: int, seed: int
+) -> list[NDArray[np.int64]]:
+    """The positions of each partition, ascending.
+
+    >>> keys = np.arange(12, dtype=np.uint64)
+    >>> labels = np.repeat([0, 1, 2], 4)
+    >>> [np.bincount(labels[part]).tolist() for part in partition(keys, labels, 2, seed=0)]
+    [[2, 2, 2], [2, 2, 2]]
+    """
+    count = len(keys)
+    if partitions < 1 or partitions > max(1, count // 2):
+        raise MosoError(
+            f"{partitions} partitions of {count} samples: there must be at least 1 and at most {max(1, count // 2)}, "
+            "so that each holds two samples"
+        )
+    if partitions == 1:
+        return [np.arange(count)]
+    sizes = np.bincount(labels)
+    rare = np.flatnonzero((sizes > 0) & (sizes < partitions))
+    if len(rare):
+        warnings.warn(
+            f"{len(rare)} classes have fewer samples than there are partitions ({partitions}); "
+            "they are spread, and some surrogates never see them",
+            stacklevel=2,
+        )
+    order = np.lexsort((hashes(keys, seed, "partition"), labels))
+    return [np.sort(order[start::partitions]) for start in range(partitions)]
+
+
+def hold_out(
+    keys: NDArray[np.uint64], labels: NDArray[np.int64], share: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Positions to train on and to test on: `share` of each class is held out, by id and by nothing else.
+
+    The split knows no seed: all seeds of all runs are tested on the same samples.
+
+    >>> kept, held = hold_out(np.arange(20, dtype=np.uint64), np.repeat([0, 1], 10), 0.2)
+    >>> len(kept), len(held)
+    (16, 4)
+    """
+    order = np.lexsort((hashes(keys, "hold-out"), labels))
+    sizes = np.bincount(labels)
+    starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
+    rank = np.arange(len(order)) - starts
+    held = rank < np.round(np.repeat(sizes, sizes) * share)
+    return np.sort(order[~held]), np.sort(order[held])

@@ -1,0 +1,256 @@
+"""The samples of one split: stable ids, labels, and the two views of them.
+
+The **training view** is what the network learns from (augmented, addressed by seed and epoch). The
+**evaluation view** is the sample itself; scores are always taken through it.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+
+from moso.data.augment import Augmentation
+from moso.data.readers import MemoryReader, Reader, check_finite
+from moso.data.views import ImageView, ItemView, Normalisation, View
+from moso.errors import MosoError
+from moso.randomness import hashes, key
+
+
+class Samples(Protocol):
+    """One split of a data set, whatever it is made of."""
+
+    @property
+    def ids(self) -> pa.Array:
+        """One stable id a sample: the row number (int64) or the path (string)."""
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """One class index a sample."""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes, by index."""
+
+    @property
+    def keys(self) -> NDArray[np.uint64]:
+        """One 64-bit key a sample, made from its id: where its random draws are addressed."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one input."""
+
+    def __len__(self) -> int:
+        """How many samples there are."""
+
+    def training_view(self, augmentation: Augmentation, seed: int) -> View:
+        """What the network learns from."""
+
+    def evaluation_view(self) -> View:
+        """The samples themselves."""
+
+    def picture(self, position: int) -> Image.Image | None:
+        """A sample as a picture, if it is one."""
+
+    def fingerprint(self) -> str:
+        """A hash of ids, labels and content: another data set under the same name is noticed."""
+
+
+def id_keys(ids: pa.Array) -> NDArray[np.uint64]:
+    """The samples' keys: a function of the id alone, so of no order.
+
+    >>> id_keys(pa.array([0, 1, 2]))[1] == id_keys(pa.array([1]))[0]
+    np.True_
+    """
+    if pa.types.is_integer(ids.type):
+        return hashes(ids.to_numpy(zero_copy_only=False).astype(np.uint64), "id")
+    return np.fromiter((key(str(value)) for value in ids.to_pylist()), dtype=np.uint64, count=len(ids))
+
+
+def check_labels(labels: Any, classes: int | None = None) -> NDArray[np.int64]:
+    """Labels as int64, refused where they are missing, fractional or out of range.
+
+    >>> check_labels([0, 1, 1.0])
+    array([0, 1, 1])
+    >>> check_labels([0, 1.5])
+    Traceback (most recent call last):
+    ...
+    moso.errors.MosoError: label 1.5 of sample 1 is not a whole number
+    """
+    array = np.asarray(labels)
+    if array.ndim != 1:
+        raise MosoError(f"labels must be one number a sample, not of shape {array.shape}")
+    if array.dtype == object or array.dtype.kind not in "iufb":
+        raise MosoError(f"labels must be whole numbers, not {array.dtype}; map class names to 0..C-1 first")
+    if array.dtype.kind == "f":
+        if np.isnan(array).any():
+            raise MosoError(f"label of sample {int(np.argmax(np.isnan(array)))} is missing")
+        fractional = array != np.floor(array)
+        if fractional.any():
+            first = int(np.argmax(fractional))
+            raise MosoError(f"label {array[first]} of sample {first} is not a whole number")
+    whole = array.astype(np.int64)
+    upper = classes if classes is not None else None
+    outside = (whole < 0) | (whole >= upper if upper is not None else False)
+    if outside.any():
+        first = int(np.argmax(outside))
+        end = f"{upper - 1}" if upper is not None else "..."
+        raise MosoError(f"label {whole[first]} of sample {first} is out of range 0..{end}")
+    return whole
+
+
+def _content_hash(ids: pa.Array, labels: NDArray[np.int64], classes: Sequence[str], content: str) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    digest.update(id_keys(ids).tobytes())
+    digest.update(np.ascontiguousarray(labels).tobytes())
+    digest.update("\0".join(classes).encode())
+    digest.update(content.encode())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class StoredSamples:
+    """Samples of arrays and images: a reader, an id and a label for each, and how inputs are normalised.
+
+    >>> samples = StoredSamples.from_arrays(np.zeros((4, 1, 8, 8), dtype=np.uint8), [0, 1, 0, 1])
+    >>> len(samples), samples.classes, samples.ids.to_pylist()
+    (4, ('0', '1'), [0, 1, 2, 3])
+    """
+
+    ids: pa.Array
+    labels: NDArray[np.int64]
+    classes: tuple[str, ...]
+    reader: Reader
+    normalisation: Normalisation = field(default_factory=Normalisation)
+
+    @classmethod
+    def from_arrays(
+        cls, inputs: Any, labels: Any, classes: Sequence[str] | None = None, ids: Sequence[Any] | None = None
+    ) -> "StoredSamples":
+        """Samples in memory: uint8 `[n, channels, height, width]` images, or numbers of any shape."""
+        array = np.asarray(inputs.detach().cpu() if isinstance(inputs, torch.Tensor) else inputs)
+        if isinstance(labels, torch.Tensor):
+            labels = labels.detach().cpu().numpy()
+        if not (array.dtype == np.uint8 and array.ndim == 4):
+            if array.dtype.kind not in "iufb":
+                raise MosoError(f"inputs must be numbers, not {array.dtype}")
+            array = array.astype(np.float32)
+        if len(array) != len(labels):
+            raise MosoError(f"there are {len(array)} inputs but {len(labels)} labels")
+        if len(array) == 0:
+            raise MosoError("the data set is empty")
+        checked = check_labels(labels, len(classes) if classes is not None else None)
+        names = tuple(classes) if classes is not None else tuple(str(c) for c in range(int(checked.max()) + 1))
+        column = pa.array(np.arange(len(array)) if ids is None else ids)
+        if len(column) != len(array):
+            raise MosoError(f"there are {len(array)} inputs but {len(column)} ids")
+        check_finite(array, column)
+        return cls(column, checked, names, MemoryReader(array))
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @cached_property
+    def keys(self) -> NDArray[np.uint64]:
+        """One key a sample."""
+        return id_keys(self.ids)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one input."""
+        return self.reader.shape
+
+    def training_view(self, augmentation: Augmentation, seed: int) -> View:
+        """Augmented inputs and labels."""
+        return ImageView(self.reader, self.labels, self.keys, self.normalisation, augmentation, seed)
+
+    def evaluation_view(self) -> View:
+        """Inputs as they are, and labels."""
+        return ImageView(self.reader, self.labels, self.keys, self.normalisation)
+
+    def picture(self, position: int) -> Image.Image | None:
+        """A sample as a picture, if it is one."""
+        return self.reader.picture(position)
+
+    def fingerprint(self) -> str:
+        """A hash of ids, labels and content."""
+        return _content_hash(self.ids, self.labels, self.classes, self.reader.fingerprint())
+
+    def take(self, positions: NDArray[np.int64]) -> "StoredSamples":
+        """A subset, in the order given, ids and all."""
+        return replace(
+            self,
+            ids=self.ids.take(pa.array(positions)),
+            labels=self.labels[positions],
+            reader=self.reader.take(positions),
+        )
+
+    def relabelled(self, labels: NDArray[np.int64]) -> "StoredSamples":
+        """The same samples under other labels."""
+        return replace(self, labels=check_labels(labels, len(self.classes)))
+
+    def normalised(self, normalisation: Normalisation) -> "StoredSamples":
+        """The same samples, seen by the network through this normalisation."""
+        return replace(self, normalisation=normalisation)
+
+
+@dataclass(frozen=True)
+class UserSamples:
+    """Somebody's own map-style dataset: `dataset[i]` is whatever their loss takes.
+
+    `plain` is its evaluation view: the same samples, without random augmentation.
+    """
+
+    dataset: Any
+    plain: Any
+    labels: NDArray[np.int64]
+    classes: tuple[str, ...]
+
+    @property
+    def ids(self) -> pa.Array:
+        """The position in the user's dataset."""
+        return pa.array(np.arange(len(self.labels)))
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @cached_property
+    def keys(self) -> NDArray[np.uint64]:
+        """One key a sample."""
+        return id_keys(self.ids)
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the first input."""
+        first = self.plain[0]
+        inputs = first[0] if isinstance(first, tuple | list) else first
+        return tuple(getattr(inputs, "shape", ()))
+
+    def training_view(self, augmentation: Augmentation, seed: int) -> View:
+        """The user's dataset, its own randomness addressed by seed, epoch and sample."""
+        return ItemView(self.dataset, self.keys, seed)
+
+    def evaluation_view(self) -> View:
+        """The user's evaluation view."""
+        return ItemView(self.plain, self.keys)
+
+    def picture(self, position: int) -> Image.Image | None:
+        """Unknown: the user's inputs are already tensors."""
+        return None
+
+    def fingerprint(self) -> str:
+        """A hash of all labels and of the content of 64 samples drawn by address."""
+        from moso.data.views import tree_bytes
+        from moso.randomness import generator
+
+        chosen = generator("fingerprint", len(self)).choice(len(self), min(64, len(self)), replace=False)
+        digest = hashlib.blake2b(digest_size=16)
+        for position in np.sort(chosen).tolist():
+            digest.update(tree_bytes(self.plain[position]))
+        return _content_hash(self.ids, self.labels, self.classes, digest.hexdigest())

@@ -1,0 +1,231 @@
+"""Views: positions in, a batch out.
+
+A view is also a map-style dataset: `view[i]` is one sample of its first epoch.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.utils.data import DataLoader, Dataset, default_collate
+
+from moso.data.augment import Augmentation, pad_crop, resized_crop, resized_crop_draws
+from moso.data.readers import Reader
+from moso.errors import MosoError
+from moso.randomness import generator, seeded
+
+Batch = Any
+
+
+class View(Protocol):
+    """Samples as the network meets them."""
+
+    streamed: bool
+
+    def __len__(self) -> int:
+        """How many samples there are."""
+
+    def __getitem__(self, position: int) -> Any:
+        """One sample, `(input, label)` unless it is the user's own dataset."""
+
+    def batch(self, positions: NDArray[np.int64], epoch: int = 0) -> Batch:
+        """A batch in the order of `positions`, as it is in this epoch."""
+
+
+@dataclass(frozen=True)
+class Normalisation:
+    """What is subtracted from each channel and what it is divided by, in units of the stored numbers."""
+
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+
+    @classmethod
+    def measure(cls, reader: Reader, limit: int = 50_000) -> "Normalisation":
+        """Mean and spread a channel, over all inputs or over `limit` drawn by address.
+
+        >>> from moso.data.readers import MemoryReader
+        >>> images = np.full((3, 1, 2, 2), 10, dtype=np.uint8); images[0] = 40
+        >>> Normalisation.measure(MemoryReader(images)).mean
+        (20.0,)
+        """
+        count = len(reader)
+        limit = min(limit, 2_000) if reader.streamed else limit
+        chosen = np.arange(count)
+        if count > limit:
+            chosen = np.sort(generator("normalisation", count).choice(count, limit, replace=False))
+        channels = reader.shape[0] if len(reader.shape) == 3 else int(np.prod(reader.shape))
+        total, squares, seen = np.zeros(channels), np.zeros(channels), 0
+        for block in np.array_split(chosen, -(-len(chosen) // 1_000)):
+            values = reader.read(block).astype(np.float64).reshape(len(block), channels, -1)
+            total += values.sum(axis=(0, 2))
+            squares += np.square(values).sum(axis=(0, 2))
+            seen += values.shape[0] * values.shape[2]
+        mean = total / seen
+        std = np.sqrt(np.maximum(squares / seen - np.square(mean), 0.0))
+        std[std < 1e-6] = 1.0  # a constant channel carries nothing; dividing by its spread would only blow up noise
+        return cls(tuple(mean.tolist()), tuple(std.tolist()))
+
+    def apply(self, inputs: NDArray[Any]) -> torch.Tensor:
+        """Float32 inputs, normalised a channel (images) or a feature (everything else)."""
+        tensor = torch.from_numpy(np.ascontiguousarray(inputs)).to(torch.float32)
+        if not self.mean:
+            return tensor
+        shape = (1, -1, 1, 1) if inputs.ndim == 4 else (1, *inputs.shape[1:])
+        return tensor.sub_(torch.tensor(self.mean).view(shape)).div_(torch.tensor(self.std).view(shape))
+
+
+@dataclass(frozen=True)
+class ImageView:
+    """Stored samples, augmented if asked: batches are `(float32 inputs, int64 labels)`."""
+
+    reader: Reader
+    labels: NDArray[np.int64]
+    keys: NDArray[np.uint64]
+    normalisation: Normalisation
+    augmentation: Augmentation = "none"
+    seed: int = 0
+
+    @property
+    def streamed(self) -> bool:
+        """Whether inputs are decoded when read, so that loader workers pay."""
+        return self.reader.streamed
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, position: int) -> tuple[torch.Tensor, int]:
+        if not -len(self) <= position < len(self):
+            raise IndexError(position)
+        inputs, labels = self.batch(np.array([position % len(self)]))
+        return inputs[0], int(labels[0])
+
+    def batch(self, positions: NDArray[np.int64], epoch: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+        """Inputs and labels at these positions."""
+        keys = self.keys[positions]
+        if self.augmentation == "resized-crop-flip":
+            draws = resized_crop_draws(keys, epoch, self.seed)
+            rows = []
+            for position, own in zip(positions.tolist(), draws, strict=True):
+                picture = self.reader.picture(position)
+                if picture is None:
+                    raise MosoError("augmentation 'resized-crop-flip' needs pictures; use 'none' for other inputs")
+                rows.append(resized_crop(picture, self.reader.shape, own))
+            inputs = np.stack(rows)
+        else:
+            inputs = self.reader.read(positions)
+            if self.augmentation != "none":
+                if inputs.ndim != 4:
+                    raise MosoError(f"augmentation {self.augmentation!r} needs pictures; use 'none' for other inputs")
+                inputs = pad_crop(inputs, keys, epoch, self.seed, flip=self.augmentation == "crop-flip")
+        return self.normalisation.apply(inputs), torch.from_numpy(self.labels[positions])
+
+
+@dataclass(frozen=True)
+class ItemView:
+    """A user's dataset; with a seed, whatever it draws from the global generators is addressed."""
+
+    dataset: Any
+    keys: NDArray[np.uint64] | None = None
+    seed: int | None = None
+    streamed = True
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, position: int) -> Any:
+        return self.dataset[position]
+
+    def batch(self, positions: NDArray[np.int64], epoch: int = 0) -> Batch:
+        """The collated items at these positions."""
+        if self.seed is None or self.keys is None:
+            return default_collate([self.dataset[int(position)] for position in positions])
+        items = []
+        for position in positions.tolist():
+            with seeded(self.seed, "item", epoch, int(self.keys[position])):
+                items.append(self.dataset[position])
+        return default_collate(items)
+
+
+def as_view(data: Any) -> View:
+    """Any data as a view: a view itself, a pair of arrays, or a map-style dataset.
+
+    >>> view = as_view((np.zeros((3, 2), dtype=np.float32), [0, 1, 0]))
+    >>> view.batch(np.array([1, 2]))[1].tolist()
+    [1, 0]
+    """
+    if hasattr(data, "batch") and hasattr(data, "streamed"):
+        view: View = data
+        return view
+    if isinstance(data, tuple | list) and len(data) == 2 and all(hasattr(part, "__len__") for part in data):
+        from moso.data.samples import StoredSamples
+
+        return StoredSamples.from_arrays(*data).evaluation_view()
+    if not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
+        raise MosoError(
+            f"data of type {type(data).__name__} is not a map-style dataset (it needs __len__ and __getitem__)"
+        )
+    return ItemView(data)
+
+
+def tree_bytes(item: Any) -> bytes:
+    """The content of a sample of any structure, as bytes to hash or compare."""
+    if isinstance(item, torch.Tensor):
+        return repr((str(item.dtype), tuple(item.shape))).encode() + item.detach().cpu().numpy().tobytes()
+    if isinstance(item, np.ndarray):
+        return repr((item.dtype.str, item.shape)).encode() + np.ascontiguousarray(item).tobytes()
+    if isinstance(item, dict):
+        return b"".join(repr(name).encode() + tree_bytes(item[name]) for name in sorted(item))
+    if isinstance(item, tuple | list):
+        return b"(" + b",".join(tree_bytes(part) for part in item) + b")"
+    return repr(item).encode()
+
+
+def check_repeatable(view: View, what: str = "the data set", probes: int = 8) -> None:
+    """Refuse a dataset that gives another sample each time it is asked for the same one.
+
+    Scores through random crops would compare the gradients of different pictures.
+    """
+    count = len(view)
+    if count == 0:
+        raise MosoError(f"{what} is empty")
+    chosen = generator("repeatable", count).choice(count, min(probes, count), replace=False).tolist()
+    first = [tree_bytes(view[position]) for position in chosen]
+    for position, before in zip(chosen, first, strict=True):
+        if tree_bytes(view[position]) != before:
+            raise MosoError(
+                f"{what} is random: sample {position} differs between two fetches. Scores need the samples "
+                "themselves; give the same samples without augmentation as score_set="
+            )
+
+
+class _Batches(Dataset[Batch]):
+    def __init__(self, view: View, plan: Sequence[NDArray[np.int64]], epoch: int) -> None:
+        self.view, self.plan, self.epoch = view, plan, epoch
+
+    def __len__(self) -> int:
+        return len(self.plan)
+
+    def __getitem__(self, number: int) -> Batch:
+        return self.view.batch(self.plan[number], self.epoch)
+
+
+def load(view: View, plan: Sequence[NDArray[np.int64]], epoch: int = 0, workers: int = 0) -> Iterator[Batch]:
+    """The batches of a plan in order; streamed views are read ahead by `workers` processes."""
+    batches = _Batches(view, plan, epoch)
+    if workers == 0 or not view.streamed:
+        return (batches[number] for number in range(len(plan)))
+    return iter(DataLoader(batches, batch_size=None, num_workers=workers, prefetch_factor=4))
+
+
+def split_evenly(positions: NDArray[np.int64], batch_size: int) -> list[NDArray[np.int64]]:
+    """The fewest batches of at most `batch_size`, equal in size to within one.
+
+    Batch-norm cannot train on a last batch of one sample, and dropping it would leave samples out.
+
+    >>> [len(batch) for batch in split_evenly(np.arange(10), 4)]
+    [4, 3, 3]
+    """
+    return np.array_split(positions, max(1, -(-len(positions) // batch_size)))

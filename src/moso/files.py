@@ -1,0 +1,67 @@
+"""Files that are either whole or not there.
+
+A write goes to a temporary name in the same folder, is flushed to the disk and renamed. A process killed
+at any moment leaves the old file or the new one, and at worst a temporary name that the next run sweeps.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+TEMPORARY = ".moso-tmp"
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary path to write to; on a clean exit it becomes `path`, all at once.
+
+    >>> import tempfile
+    >>> target = Path(tempfile.mkdtemp()) / "a" / "note.txt"
+    >>> with replacing(target) as temporary:
+    ...     _ = temporary.write_text("whole")
+    >>> target.read_text()
+    'whole'
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY}")
+    try:
+        yield temporary
+        with temporary.open("rb") as written:
+            os.fsync(written.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what killed writers left under `folder`; call it only while holding the folder's lock."""
+    for leftover in folder.rglob(f".*{TEMPORARY}"):
+        leftover.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file atomically."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON atomically, keys in the order given."""
+    write_text(path, json.dumps(value, indent=2) + "\n")
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    """Write a Parquet file atomically; the same table gives the same bytes."""
+    with replacing(path) as temporary:
+        pq.write_table(table, temporary, compression="zstd")

@@ -62,7 +62,7 @@ def uniforms(sample_keys: NDArray[np.uint64], *address: Address) -> NDArray[np.f
     >>> bool(0.45 < draws.mean() < 0.55)
     True
     """
-    return (hashes(sample_keys, *address) >> np.uint64(11)) * 2.0**-53
+    return (hashes(sample_keys, *address) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def generator(*address: Address) -> np.random.Generator:

@@ -25,7 +25,9 @@ MEMORY_LIMIT_BYTES = 6 * 2**30
 class Reader(Protocol):
     """The raw inputs of one split, by position."""
 
-    streamed: bool
+    @property
+    def streamed(self) -> bool:
+        """Whether inputs are decoded when read, so that loader workers pay."""
 
     @property
     def shape(self) -> tuple[int, ...]:

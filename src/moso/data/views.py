@@ -23,7 +23,9 @@ Batch = Any
 class View(Protocol):
     """Samples as the network meets them."""
 
-    streamed: bool
+    @property
+    def streamed(self) -> bool:
+        """Whether reading is slow enough that loader workers pay."""
 
     def __len__(self) -> int:
         """How many samples there are."""

@@ -6,6 +6,7 @@ whatever order they ask. Nothing in this package draws from a global generator.
 """
 
 import hashlib
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -74,11 +75,21 @@ def generator(*address: Address) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=key(*address)))
 
 
+def reseed(*address: Address) -> None:
+    """Put PyTorch's, NumPy's and Python's global generators at this address; only inside `seeded`."""
+    seed = key(*address)
+    torch.default_generator.manual_seed(seed % 2**63)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed(seed % 2**63)
+    np.random.seed(seed % 2**32)  # noqa: NPY002
+    random.seed(seed)
+
+
 @contextmanager
 def seeded(*address: Address) -> Iterator[None]:
     """PyTorch's, NumPy's and Python's global generators at this address, and as they were afterwards.
 
-    For code that is not ours and draws from them: a network's initialisation, a user's augmentation.
+    For code that is not ours and draws from them: a network's initialisation, dropout, a user's augmentation.
 
     >>> with seeded(0, "init"):
     ...     first = torch.rand(1)
@@ -86,14 +97,10 @@ def seeded(*address: Address) -> Iterator[None]:
     ...     bool(first == torch.rand(1))
     True
     """
-    import random
-
-    seed = key(*address)
     python_state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002
-    with torch.random.fork_rng():
-        torch.manual_seed(seed % 2**63)
-        np.random.seed(seed % 2**32)  # noqa: NPY002
-        random.seed(seed)
+    devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
+    with torch.random.fork_rng(devices):
+        reseed(*address)
         try:
             yield
         finally:

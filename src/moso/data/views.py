@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, Dataset, default_collate
 from moso.data.augment import Augmentation, pad_crop, resized_crop, resized_crop_draws
 from moso.data.readers import Reader
 from moso.errors import MosoError
-from moso.randomness import generator, seeded
+from moso.randomness import generator, reseed, seeded
 
 Batch = Any
 
@@ -145,8 +145,9 @@ class ItemView:
         if self.seed is None or self.keys is None:
             return default_collate([self.dataset[int(position)] for position in positions])
         items = []
-        for position in positions.tolist():
-            with seeded(self.seed, "item", epoch, int(self.keys[position])):
+        with seeded(self.seed, "items"):
+            for position in positions.tolist():
+                reseed(self.seed, "item", epoch, int(self.keys[position]))
                 items.append(self.dataset[position])
         return default_collate(items)
 

@@ -1,0 +1,55 @@
+"""Measuring a trajectory: at each sampled step, the two terms of every sample of the partition."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from moso.data.views import View, load, split_evenly
+from moso.errors import MosoError
+from moso.evidence.terms import StepTerms
+from moso.evidence.trajectory import TrajectoryPoint, check_fits
+from moso.gradients import Loss, Point, cross_entropy, mean_gradient, sample_terms
+
+ParameterFilter = Callable[[str], bool]
+
+
+def step_terms(
+    model: nn.Module,
+    point: TrajectoryPoint,
+    view: View,
+    positions: NDArray[np.int64],
+    *,
+    loss: Loss = cross_entropy,
+    batch_size: int = 256,
+    parameters: ParameterFilter | None = None,
+    loader_workers: int = 0,
+) -> StepTerms:
+    """The terms of one time step, in the order of `positions`; `model` lends its architecture and keeps its weights.
+
+    >>> from moso.data.views import as_view
+    >>> model, view = nn.Linear(2, 2), as_view((np.eye(2), [0, 1]))
+    >>> point = TrajectoryPoint(1, (0.1,), memory=model.state_dict())
+    >>> step_terms(model, point, view, np.arange(2)).dot.shape
+    (1, 2)
+    """
+    if len(positions) < 2:
+        raise MosoError(f"a partition of {len(positions)} samples cannot leave one out; it needs at least 2")
+    state = point.state()
+    check_fits(model, state, f"step {point.step} of the trajectory")
+    plan = split_evenly(positions, batch_size)
+
+    def batches() -> Iterable[Any]:
+        return load(view, plan, 0, loader_workers)
+
+    at = Point.of(model, loss, state, parameters)
+    direction = mean_gradient(at, batches)
+    dot, squared_norm = sample_terms(at, batches, direction, point.groups)
+    if dot.shape[1] != len(positions):
+        raise MosoError(f"the loss gave {dot.shape[1]} values for {len(positions)} samples; it must give one a sample")
+    if not (np.isfinite(dot).all() and np.isfinite(squared_norm).all()):
+        bad = int(positions[np.argmax(~np.isfinite(dot + squared_norm).all(axis=0))])
+        raise MosoError(f"the gradient of sample {bad} at step {point.step} is not finite; look at its input and loss")
+    return StepTerms(point.step, point.learning_rates, dot, squared_norm)

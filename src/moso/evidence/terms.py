@@ -1,0 +1,79 @@
+"""Step terms: the two scalars a sample and time step from which every form of the score follows.
+
+    dot          = G . g_z       the mean gradient of the partition along the sample's own
+    squared_norm = |g_z|^2
+
+On disk `terms/part-000/step-00000123.npz`: both `[samples]`, or `[groups, samples]` where the optimiser has
+several parameter groups with rates of their own, in the order of the partition's positions.
+"""
+
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moso.errors import MosoError
+from moso.files import replacing
+
+
+@dataclass(frozen=True)
+class StepTerms:
+    """The terms of one time step; `dot` and `squared_norm` are `[groups, samples]`, float64."""
+
+    step: int
+    learning_rates: tuple[float, ...]
+    dot: NDArray[np.float64]
+    squared_norm: NDArray[np.float64]
+
+    @property
+    def samples(self) -> int:
+        """How many samples the partition has."""
+        return int(self.dot.shape[1])
+
+
+@dataclass(frozen=True)
+class PartitionTerms:
+    """All sampled steps of one partition's own run: what a score of the MoSo family reads."""
+
+    total_steps: int
+    steps: Sequence[StepTerms]
+
+    @property
+    def samples(self) -> int:
+        """How many samples the partition has."""
+        return self.steps[0].samples
+
+
+def terms_path(folder: Path, step: int) -> Path:
+    """Where the terms of a step are kept."""
+    return folder / f"step-{step:08d}.npz"
+
+
+def write_terms(path: Path, terms: StepTerms) -> None:
+    """Write one step's terms atomically."""
+    squeeze = len(terms.learning_rates) == 1
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        np.savez(
+            file,
+            dot=terms.dot[0] if squeeze else terms.dot,
+            squared_norm=terms.squared_norm[0] if squeeze else terms.squared_norm,
+            learning_rates=np.array(terms.learning_rates),
+            step=np.array(terms.step),
+        )
+
+
+def read_terms(path: Path) -> StepTerms:
+    """Read one step's terms."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return StepTerms(
+                int(file["step"]),
+                tuple(file["learning_rates"].tolist()),
+                np.atleast_2d(file["dot"]),
+                np.atleast_2d(file["squared_norm"]),
+            )
+    except (ValueError, KeyError, zipfile.BadZipFile) as problem:
+        raise MosoError(f"{path} does not hold step terms: {problem}") from problem

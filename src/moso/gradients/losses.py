@@ -1,0 +1,81 @@
+"""Per-sample losses: the one seam between the engine and whatever a user trains."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from moso.errors import MosoError
+
+Loss = Callable[[nn.Module, Any], torch.Tensor]
+
+
+def cross_entropy(model: nn.Module, batch: Any) -> torch.Tensor:
+    """The default loss: `batch` is `(inputs, labels)`, the result one cross-entropy a sample, `[batch]`.
+
+    >>> cross_entropy(nn.Linear(2, 3), (torch.zeros(4, 2), torch.tensor([0, 1, 2, 0]))).shape
+    torch.Size([4])
+    """
+    inputs, labels = batch
+    return F.cross_entropy(model(inputs), labels, reduction="none")
+
+
+class LossModule(nn.Module):
+    """A model and its loss as one module, so that `functional_call` can replace the model's parameters."""
+
+    def __init__(self, model: nn.Module, loss: Loss) -> None:
+        super().__init__()
+        self.model = model
+        self.loss = loss
+
+    def forward(self, batch: Any) -> torch.Tensor:
+        """One loss a sample, `[batch]`."""
+        losses = self.loss(self.model, batch)
+        if not isinstance(losses, torch.Tensor) or losses.ndim != 1:
+            shape = tuple(losses.shape) if isinstance(losses, torch.Tensor) else type(losses).__name__
+            raise MosoError(f"the loss must give one number a sample, a tensor [batch], not {shape}")
+        return losses
+
+
+def batch_length(batch: Any) -> int:
+    """How many samples a batch of any structure holds.
+
+    >>> batch_length({"inputs": torch.zeros(3, 2), "labels": torch.zeros(3)})
+    3
+    """
+    if isinstance(batch, torch.Tensor):
+        return len(batch)
+    if isinstance(batch, Mapping):
+        return batch_length(next(iter(batch.values())))
+    if isinstance(batch, tuple | list):
+        return batch_length(batch[0])
+    raise MosoError(f"a batch of type {type(batch).__name__} holds no tensor to count samples by")
+
+
+def map_tensors(change: Callable[[torch.Tensor], torch.Tensor], batch: Any) -> Any:
+    """A batch of any structure with `change` applied to its tensors.
+
+    >>> map_tensors(lambda tensor: tensor + 1, {"inputs": (torch.tensor([1]), "a name")})
+    {'inputs': (tensor([2]), 'a name')}
+    """
+    if isinstance(batch, torch.Tensor):
+        return change(batch)
+    if isinstance(batch, Mapping):
+        return {name: map_tensors(change, part) for name, part in batch.items()}
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*(map_tensors(change, part) for part in batch))
+    if isinstance(batch, tuple | list):
+        return type(batch)(map_tensors(change, part) for part in batch)
+    return batch
+
+
+def one_of(batch: Any, number: int) -> Any:
+    """The batch of one that holds sample `number`."""
+    return map_tensors(lambda tensor: tensor[number : number + 1], batch)
+
+
+def to_device(batch: Any, device: torch.device) -> Any:
+    """The batch with its tensors on `device`."""
+    return map_tensors(lambda tensor: tensor.to(device, non_blocking=True), batch)

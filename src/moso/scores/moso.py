@@ -1,0 +1,51 @@
+"""`moso`: Proposition 1.1 to the letter.
+
+Believes that a sample is worth keeping if a step along its gradient lowers the risk of all the others, at
+all stages of training. With `N` and `T` of the partition's own run, `K` sampled steps and the leave-one-out
+mean gradient expressed through the two stored terms:
+
+    a_t(z) = grad L(S\\z, w_t) . g_z = (N (G . g_z) - |g_z|^2) / (N - 1)
+    M(z)   = T/N * 1/K * sum_k eta_{t_k} a_{t_k}(z)                                        (paper)
+    M_c(z) = T/(N-1) * 1/K * sum_k eta_{t_k} (a_{t_k}(z) - grad L(S\\z, w_{t_k}) . G)      (centred)
+
+The centred form is the first-order expansion before the paper drops a term that is the same for all samples
+up to O(1/N): it ranks alike inside a partition and differs in sign. Keep: high. The ranking carries the
+meaning, not the sign. `eta_t a_t` falls by a factor of 10 to 30 over a run, so this average is in effect the
+score of the first stage; `moso-standardised` and `moso-rank` use all stages.
+
+Source: Tan et al., Data Pruning via Moving-one-Sample-out, NeurIPS 2023, Definition 1 and Proposition 1.1.
+"""
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moso.evidence import PartitionTerms, StepTerms
+
+Form = Literal["paper", "centred"]
+
+
+def agreement(terms: StepTerms, form: Form = "paper") -> NDArray[np.float64]:
+    """`eta_t a_t(z)` of one step, `[samples]`; every parameter group takes its own rate.
+
+    >>> terms = StepTerms(1, (0.1,), np.array([[2.0, 4.0]]), np.array([[1.0, 9.0]]))
+    >>> agreement(terms)  # 0.1 * (2 * dot - squared_norm) / 1
+    array([ 0.3, -0.1])
+    """
+    N = terms.samples
+    rates = np.array(terms.learning_rates)[:, None]
+    a = (N * terms.dot - terms.squared_norm) / (N - 1)
+    if form == "centred":
+        # grad L(S\\z) . G = (N |G|^2 - G . g_z) / (N - 1), and |G|^2 is the mean of G . g_z.
+        squared_mean = terms.dot.mean(axis=1, keepdims=True)
+        a = a - (N * squared_mean - terms.dot) / (N - 1)
+    result: NDArray[np.float64] = (rates * a).sum(axis=0)
+    return result
+
+
+def moso(terms: PartitionTerms, form: Form = "paper") -> NDArray[np.float64]:
+    """The score of every sample of a partition, `[samples]`."""
+    T, N = terms.total_steps, terms.samples
+    mean = np.mean([agreement(step, form) for step in terms.steps], axis=0)
+    return np.asarray(mean * (T / N if form == "paper" else T / (N - 1)))

@@ -1,0 +1,26 @@
+"""`moso-standardised`: MoSo with every stage of training on one scale.
+
+Believes what `moso` believes, and that a late step has as much to say as an early one: each step's terms are
+centred and divided by their spread inside the partition, then averaged.
+
+    M(z) = 1/K * sum_k (x_k(z) - mean_z x_k) / std_z x_k        x_k = eta_{t_k} a_{t_k}
+
+Scale: standard deviations from the average sample of its partition. Keep: high.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moso.evidence import PartitionTerms
+from moso.scores.moso import Form, agreement
+
+
+def moso_standardised(terms: PartitionTerms, form: Form = "paper") -> NDArray[np.float64]:
+    """The score of every sample of a partition, `[samples]`."""
+    total = np.zeros(terms.samples)
+    for step in terms.steps:
+        values = agreement(step, form)
+        spread = values.std()
+        # A step at which all samples agree says nothing about any of them.
+        total += (values - values.mean()) / spread if spread > 0 else 0.0
+    return total / len(terms.steps)

@@ -1,0 +1,18 @@
+"""`random`: believes nothing about a sample; what every method has to beat.
+
+One uniform number a sample, addressed by (seed, id). Keep: high.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moso.randomness import uniforms
+
+
+def random(keys: NDArray[np.uint64], seed: int) -> NDArray[np.float64]:
+    """The score of every sample, `[samples]`.
+
+    >>> random(np.arange(3, dtype=np.uint64), seed=0).shape
+    (3,)
+    """
+    return uniforms(keys, seed, "random-score")

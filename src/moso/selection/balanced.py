@@ -1,0 +1,19 @@
+"""`balanced`: keep the same number of every class, the highest scores of each (as the authors' code does).
+
+Samples are taken in rounds: the best of every class, then the second best of every class, until the budget
+is spent. A class that runs out leaves its share to the others, and a smaller budget always keeps a subset of
+what a larger one keeps. O(N log N).
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moso.selection.order import best_first, rank_in_class
+from moso.selection.problem import Problem
+
+
+def balanced(problem: Problem) -> NDArray[np.int64]:
+    """`budget` samples, equal for all classes to within one."""
+    labels = problem.labels_for("balanced")
+    rank = rank_in_class(best_first(problem.scores, problem.tie), labels)
+    return np.lexsort((labels, rank))[: problem.budget]

@@ -1,0 +1,19 @@
+"""`proportional`: keep the same share of every class, the highest scores of each.
+
+Samples are taken by their relative rank in their class, (rank + 1/2) / size: the method of Sainte-Laguë for
+seats in a parliament, exact to the sample and without its rivals' paradoxes. O(N log N).
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moso.selection.order import best_first, rank_in_class
+from moso.selection.problem import Problem
+
+
+def proportional(problem: Problem) -> NDArray[np.int64]:
+    """`budget` samples, each class with its share of the data."""
+    labels = problem.labels_for("proportional")
+    rank = rank_in_class(best_first(problem.scores, problem.tie), labels)
+    share = (rank + 0.5) / np.bincount(labels)[labels]
+    return np.lexsort((labels, share))[: problem.budget]

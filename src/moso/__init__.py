@@ -1,1 +1,16 @@
-"""Data pruning with proof."""
+"""Data pruning with proof: what each training sample is worth, and what can be dropped.
+
+>>> import moso
+>>> kept = moso.select([0.3, -0.1, 0.8, 0.5], ratio=0.5, labels=[0, 1, 0, 1])
+>>> kept
+array([2, 3])
+"""
+
+from moso.api import Pruned, prune, score
+from moso.errors import MosoError
+from moso.evidence import Recorder, Trajectory
+from moso.run import Run
+from moso.selection import select
+from moso.version import __version__
+
+__all__ = ["MosoError", "Pruned", "Recorder", "Run", "Trajectory", "__version__", "prune", "score", "select"]

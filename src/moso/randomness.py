@@ -75,11 +75,15 @@ def generator(*address: Address) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=key(*address)))
 
 
+def _cuda_in_use() -> bool:
+    return bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
+
+
 def reseed(*address: Address) -> None:
     """Put PyTorch's, NumPy's and Python's global generators at this address; only inside `seeded`."""
     seed = key(*address)
     torch.default_generator.manual_seed(seed % 2**63)
-    if torch.cuda.is_initialized():
+    if _cuda_in_use():
         torch.cuda.manual_seed(seed % 2**63)
     np.random.seed(seed % 2**32)  # noqa: NPY002
     random.seed(seed)
@@ -98,7 +102,7 @@ def seeded(*address: Address) -> Iterator[None]:
     True
     """
     python_state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002
-    devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
+    devices = [torch.cuda.current_device()] if _cuda_in_use() else []
     with torch.random.fork_rng(devices):
         reseed(*address)
         try:

@@ -23,7 +23,7 @@ METHODS = {
         Method("moso", "moso", "balanced", "Proposition 1.1 to the letter, the top of each class"),
         Method("moso-standardised", "moso-standardised", "balanced", "MoSo, all stages of training on one scale"),
         Method("moso-rank", "moso-rank", "balanced", "MoSo by rank at all stages of training"),
-        Method("random", "random", "top", "random selection, what every method has to beat"),
+        Method("random", "random", "random", "random selection, what every method has to beat"),
     )
 }
 

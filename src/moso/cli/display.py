@@ -1,0 +1,66 @@
+"""What a person sees while work goes on: bars on a terminal, plain lines elsewhere, nothing with --quiet."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from moso.progress import Progress as ProgressCall
+from moso.progress import silent
+
+LINE_SECONDS = 10.0
+
+
+@contextmanager
+def showing(quiet: bool) -> Iterator[ProgressCall]:
+    """A progress callable that fits where standard error goes."""
+    if quiet:
+        yield silent
+    elif sys.stderr.isatty():
+        with _bars() as bars:
+            yield _Bars(bars)
+    else:
+        yield _Lines()
+
+
+def _bars() -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
+    return Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(stderr=True), transient=True)
+
+
+class _Bars:
+    """One bar for each piece at work; a finished one makes room."""
+
+    def __init__(self, bars: Progress) -> None:
+        self.bars = bars
+        self.tasks: dict[str, TaskID] = {}
+
+    def __call__(self, label: str, done: float, total: float) -> None:
+        if label not in self.tasks:
+            self.tasks[label] = self.bars.add_task(label, total=total)
+        self.bars.update(self.tasks[label], completed=done)
+        if done >= total:
+            self.bars.remove_task(self.tasks.pop(label))
+
+
+class _Lines:
+    """A line when a piece ends, and one every few seconds while it goes on."""
+
+    def __init__(self) -> None:
+        self.started: dict[str, float] = {}
+        self.said = time.monotonic()
+
+    def __call__(self, label: str, done: float, total: float) -> None:
+        now = time.monotonic()
+        start = self.started.setdefault(label, now)
+        if done >= total:
+            print(f"{label}: done in {now - start:.1f} s", file=sys.stderr, flush=True)
+            self.started.pop(label)
+            self.said = now
+        elif now - self.said > LINE_SECONDS:
+            left = (now - start) / done * (total - done) if done else 0.0
+            print(f"{label}: {done / total:.0%}, {left:.0f} s left", file=sys.stderr, flush=True)
+            self.said = now

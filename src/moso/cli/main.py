@@ -1,0 +1,57 @@
+"""The command `moso`: verbs, and what becomes of errors.
+
+Exit 0 done; 2 the user's or the surroundings' fault (one sentence, no traceback); 1 ours.
+"""
+
+import sys
+import warnings
+from typing import Annotated
+
+import typer
+
+from moso.cli import listing, run, stages
+from moso.errors import MosoError
+from moso.version import __version__
+
+app = typer.Typer(
+    help="Prune training data and prove it: what each sample is worth, what can be dropped, what that costs.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for verb in (run.run, run.train, stages.score, stages.select, stages.evaluate, stages.report):
+    app.command()(verb)
+for verb in (listing.methods, listing.models, listing.datasets):
+    app.command()(verb)
+
+
+@app.callback(invoke_without_command=True)
+def _version(
+    version: Annotated[bool, typer.Option("--version", help="print the version and exit")] = False,
+) -> None:
+    if version:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+def _notice(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    print(f"moso: notice: {message}", file=sys.stderr)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit."""
+    warnings.showwarning = _notice
+    try:
+        app(arguments)
+    except MosoError as problem:
+        _leave(str(problem))
+    except OSError as problem:
+        # A full disk, a directory that may not be written: what was complete stays complete.
+        where = f" ({problem.filename})" if problem.filename else ""
+        _leave(f"{problem.strerror or problem}{where}; what was complete is kept")
+
+
+def _leave(sentence: str) -> None:
+    print(f"moso: error: {sentence}", file=sys.stderr)
+    sys.exit(2)

@@ -1,0 +1,74 @@
+"""`moso run`: data in, pruned data and proof out."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from moso.cli.settings import configuration_from, with_settings
+from moso.cli.summary import print_plan, print_summary
+from moso.cli.work import LoaderWorkers, Quiet, Workers, default_out, worker_count, working
+from moso.report.page import write_report
+from moso.run.directory import RunDirectory
+from moso.run.estimate import estimate
+from moso.run.job import Job, load_data
+from moso.run.reading import Run
+from moso.run.stages import evaluate_stage, score_stage, select_stage, train_stage
+
+ConfigArgument = Annotated[
+    Path | None, typer.Argument(metavar="[RUN.TOML]", help="settings in a file; flags go before it", show_default=False)
+]
+Out = Annotated[Path | None, typer.Option("--out", help="run directory [runs/DATASET-HASH]", show_default=False)]
+
+
+@with_settings
+def run(
+    file: ConfigArgument = None,
+    out: Out = None,
+    workers: Workers = 0,
+    loader_workers: LoaderWorkers = 0,
+    quiet: Quiet = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="say what would be done and how long it will take")
+    ] = False,
+    *,
+    settings: dict[str, Any],
+) -> None:
+    """Partition, train surrogates, score, select, retrain, report: the whole job, resumable."""
+    job = new_job(file, out, loader_workers, settings)
+    if dry_run:
+        print_plan(job, estimate(job, worker_count(job.configuration, workers)))
+        return
+    with working(job, workers, quiet) as executor:
+        train_stage(job, executor)
+        score_stage(job, executor)
+        select_stage(job)
+        evaluate_stage(job, executor)
+        write_report(Run(job.directory))
+    if not quiet:
+        print_summary(job)
+
+
+@with_settings
+def train(
+    file: ConfigArgument = None,
+    out: Out = None,
+    workers: Workers = 0,
+    loader_workers: LoaderWorkers = 0,
+    quiet: Quiet = False,
+    *,
+    settings: dict[str, Any],
+) -> None:
+    """Begin a run and train its surrogates; `moso score` goes on from there."""
+    job = new_job(file, out, loader_workers, settings)
+    with working(job, workers, quiet) as executor:
+        train_stage(job, executor)
+    if not quiet:
+        typer.echo(f"surrogates trained in {job.directory.root}")
+
+
+def new_job(file: Path | None, out: Path | None, loader_workers: int, settings: dict[str, Any]) -> Job:
+    """The job that a file and flags describe, its data loaded and checked."""
+    configuration, file_out = configuration_from(file, settings)
+    directory = RunDirectory(out or file_out or default_out(configuration))
+    return Job(directory, configuration, load_data(configuration), loader_workers=loader_workers)

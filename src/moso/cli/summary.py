@@ -1,0 +1,84 @@
+"""The tables a run ends and a dry run begins with."""
+
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from moso.evaluation.summary import lines
+from moso.run.cells import all_cells
+from moso.run.estimate import Estimate
+from moso.run.job import Job
+from moso.run.stages import costs
+
+
+def console() -> Console:
+    """Standard output: as wide as the terminal, or as a page where there is none."""
+    return Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them.
+
+    >>> duration(12.34), duration(200), duration(9000), duration(4e9)
+    ('12.3 s', '3.3 min', '2.5 h', '127 years')
+    """
+    for limit, unit, size in ((120, "s", 1), (7200, "min", 60), (172_800, "h", 3600), (63e6, "days", 86_400)):
+        if seconds < limit:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds / 31_557_600:,.0f} years"
+
+
+def print_summary(job: Job) -> None:
+    """Accuracy by method and ratio, what it cost, and when it has paid for itself."""
+    rows = lines(all_cells(job.directory.root))
+    ratios = sorted({line.ratio for line in rows if line.method != "full"})
+    out, c = console(), job.configuration
+    noise = f", {c.label_noise:.0%} label noise" if c.label_noise else ""
+    table = Table(
+        title=f"accuracy in % on {c.dataset}{noise}: mean ± standard deviation of {c.seeds} seeds "
+        f"(recipe {c.recipe}, equal {c.match})"
+    )
+    table.add_column("share removed")
+    for ratio in ratios:
+        table.add_column(f"{ratio:g}", justify="right")
+    found = {(line.method, line.selector, line.ratio): line for line in rows}
+    for method, selector in dict.fromkeys((line.method, line.selector) for line in rows if line.method != "full"):
+        cells = [found.get((method, selector, ratio)) for ratio in ratios]
+        table.add_row(f"{method} ({selector})", *(f"{x.mean:.1f} ± {x.spread:.1f}" if x else "" for x in cells))
+    out.print(table)
+    for line in rows:
+        if line.method == "full":
+            out.print(f"all data: {line.mean:.1f} ± {line.spread:.1f}")
+    _print_costs(out, job, ratios)
+    files = [job.directory.root / name for name in ("report.html", "selections.parquet", "scores.parquet")]
+    out.print("see " + ", ".join(str(path) for path in files if Path(path).exists()))
+
+
+def _print_costs(out: Console, job: Job, ratios: list[float]) -> None:
+    spent = costs(job)
+    out.print(
+        f"computation: surrogates {duration(spent.surrogates)} and scoring {duration(spent.scoring)} for one seed, "
+        f"all retrainings {duration(spent.all_retrainings)}"
+    )
+    for ratio in ratios:
+        after = spent.paid_after(ratio)
+        if after is not None:
+            out.print(f"removing {ratio:g} has paid for itself after {after} retraining{'s' if after > 1 else ''}")
+
+
+def print_plan(job: Job, plan: Estimate) -> None:
+    """What would be done, and how long it will take."""
+    c, out = job.configuration, console()
+    test = 0 if job.data.test is None else len(job.data.test)
+    out.print(f"{c.dataset}: {len(job.data.train)} samples to train on, {test} to test on, recipe {c.recipe}")
+    table = Table(title=f"would write {job.directory.root}")
+    for name in ("stage", "what", "pieces", "time of one", "time in all"):
+        table.add_column(name, justify="left" if name in ("stage", "what") else "right")
+    for stage in plan.stages:
+        table.add_row(stage.name, stage.what, str(stage.pieces), duration(stage.seconds_each), duration(stage.seconds))
+    out.print(table)
+    out.print(
+        f"about {duration(plan.wall_seconds)}, {plan.workers} workers x {c.threads} threads, by a short calibration"
+    )

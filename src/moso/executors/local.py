@@ -1,0 +1,116 @@
+"""Pieces on this machine: one after the other in this process, or side by side in processes of their own."""
+
+import multiprocessing
+import multiprocessing.connection
+import os
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Self
+
+from moso.errors import MosoError
+from moso.progress import Progress, silent
+from moso.run.job import Job
+from moso.run.pieces import Piece, perform
+
+
+class InProcess:
+    """One piece after the other, here."""
+
+    def __init__(self, progress: Progress = silent) -> None:
+        self.progress = progress
+
+    def run(self, job: Job, pieces: Sequence[Piece]) -> None:
+        """Do all pieces in order."""
+        for piece in pieces:
+            perform(job, piece, self.progress)
+
+
+class LocalProcesses:
+    """Pieces in `workers` processes. Each opens the run directory itself; results go there, not through pipes.
+
+    Use it as a context: the processes live until its end, so that each loads the data once.
+    """
+
+    def __init__(self, workers: int, progress: Progress = silent) -> None:
+        self.workers = workers
+        self.progress = progress
+        self._pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> Self:
+        # Fresh interpreters: a fork would copy the state of PyTorch's threads and deadlock.
+        context = multiprocessing.get_context("spawn")
+        self._messages = context.Queue()
+        self._relay = threading.Thread(target=self._pass_on, daemon=True)
+        self._relay.start()
+        self._pool = ProcessPoolExecutor(self.workers, context, _begin_worker, (self._messages,))
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        assert self._pool is not None
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._messages.put(None)
+        self._relay.join()
+        self._messages.close()
+        self._messages.join_thread()
+
+    def run(self, job: Job, pieces: Sequence[Piece]) -> None:
+        """Do all pieces, as many at a time as there are workers; the first failure stops the rest."""
+        assert self._pool is not None, "use LocalProcesses as a context"
+        root = str(job.directory.root.resolve())
+        futures: list[Future[None]] = [self._pool.submit(_work, root, job.loader_workers, piece) for piece in pieces]
+        try:
+            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+            for future in done:
+                future.result()
+        except BrokenProcessPool as problem:
+            raise MosoError(
+                "a worker process died (killed, or out of memory?); start again to go on, perhaps with fewer --workers"
+            ) from problem
+        finally:
+            for future in futures:
+                future.cancel()
+
+    def _pass_on(self) -> None:
+        while (message := self._messages.get()) is not None:
+            self.progress(*message)
+
+
+class _Worker:
+    """What a worker process knows: where to report, and when it last did."""
+
+    messages: "multiprocessing.Queue[Any] | None" = None
+    reported = 0.0
+
+
+def _begin_worker(messages: "multiprocessing.Queue[Any]") -> None:
+    _Worker.messages = messages
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    threading.Thread(target=_die_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _die_with(sentinel: int) -> None:
+    # A worker that outlived a killed run would write into a directory that somebody else has taken over.
+    multiprocessing.connection.wait([sentinel])
+    os._exit(1)
+
+
+def _report(label: str, done: float, total: float) -> None:
+    now = time.monotonic()
+    if _Worker.messages is not None and (done >= total or now - _Worker.reported > 0.2):
+        _Worker.reported = now
+        _Worker.messages.put((label, done, total))
+
+
+@lru_cache(maxsize=1)
+def _job(root: str, loader_workers: int) -> Job:
+    return Job.open(Path(root), loader_workers=loader_workers)
+
+
+def _work(root: str, loader_workers: int, piece: Piece) -> None:
+    perform(_job(root, loader_workers), piece, _report)

@@ -1,0 +1,64 @@
+"""Cells of the evaluation: one retraining each, kept in a file of its own, and the table over all."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from moso.files import write_table
+from moso.run.selections import Selection
+
+FULL = "full"
+_COLUMNS = ("method", "selector", "parameters", "ratio", "seed", "network", "recipe", "match", "samples", "accuracy")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One retraining: what is kept, with which network, recipe and seed."""
+
+    method: str
+    selector: str
+    ratio: float
+    seed: int
+    network: str
+    recipe: str
+    match: str
+    parameters: str = "{}"
+
+    @property
+    def is_full_data(self) -> bool:
+        """Whether nothing is removed: the yardstick of all others."""
+        return self.method == FULL
+
+    def selection(self) -> Selection:
+        """What is kept."""
+        return Selection(self.method, self.selector, self.ratio, self.seed, self.parameters)
+
+    def digest(self) -> str:
+        """The name of its file."""
+        return hashlib.blake2b(json.dumps(asdict(self)).encode(), digest_size=8).hexdigest()
+
+    def title(self) -> str:
+        """What a person calls it."""
+        return "on all data" if self.is_full_data else f"{self.method}/{self.selector} at {self.ratio:g}"
+
+
+def cell_path(root: Path, cell: Cell) -> Path:
+    """Where a cell's result is kept."""
+    return root / "evaluation" / f"{cell.digest()}.json"
+
+
+def all_cells(root: Path) -> list[dict[str, Any]]:
+    """Every finished cell of a run with its result, in a fixed order."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in (root / "evaluation").glob("*.json")]
+    return sorted(found, key=lambda row: tuple(row[name] for name in _COLUMNS[:8]))
+
+
+def write_cells_view(root: Path) -> None:
+    """`evaluation.parquet`: a row a cell."""
+    rows = all_cells(root)
+    if rows:
+        write_table(root / "evaluation.parquet", pa.table({name: [row[name] for row in rows] for name in _COLUMNS}))

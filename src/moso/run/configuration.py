@@ -1,0 +1,178 @@
+"""The configuration: everything that decides a run's results, and nothing that only decides how fast they come.
+
+`run.toml` is this and no more: given to `moso run` it repeats the run byte for byte on the same machine.
+"""
+
+import hashlib
+import json
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+import tomli_w
+import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from moso.errors import MosoError, unknown_name
+from moso.evidence import Sampling
+from moso.methods import METHODS, find_method
+from moso.scores import Form
+from moso.selection import find_selector, kept_count
+from moso.training.recipe import Match, TrainingRecipe, load_recipe, written_recipe
+
+FORMAT: Literal[1] = 1
+# Shortcuts a user may give in place of a recipe's own settings; they are resolved into it.
+_BOTH = {"epochs", "batch_size", "learning_rate", "augmentation"}
+_SHORTCUTS = {*_BOTH, "retrain_epochs"}
+# The recipe that fits a data set unless the user names one; cpu-small for all others.
+_RECIPES = {"digits": "digits"}
+
+
+class Configuration(BaseModel):
+    """One run, resolved: the data, the network, how surrogates are trained and scored, what is selected and proved.
+
+    >>> configuration = Configuration.resolve({"dataset": "digits", "ratios": [0.5], "epochs": 3})
+    >>> configuration.surrogate.epochs, configuration.partitions, configuration.methods
+    (3, 5, ('moso', 'moso-standardised', 'moso-rank'))
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal[1] = FORMAT
+    dataset: str = Field("digits", description="name or path of the data")
+    labels: str | None = Field(None, description="FILE[:KEY] whose labels replace the training labels")
+    label_noise: float = Field(0.0, ge=0, le=1, description="share of samples that get a label drawn at random")
+    resize: int | None = Field(None, ge=1, description="pixels every image is scaled and cut to")
+    on_broken: Literal["stop", "skip"] = Field("stop", description="what to do with images that cannot be decoded")
+    test_share: float = Field(0.2, gt=0, lt=1, description="share held out where the data has no test split")
+    model: str = Field("convnet", description="the surrogate's network")
+    retrain_model: str = Field("", description="the network retrained on what is kept, if another")
+    partitions: int = Field(5, ge=1, description="the paper's I; 1 means none")
+    time_steps: int = Field(10, ge=1, description="the paper's sampled time steps, K")
+    sampling: Sampling = Field("stratified", description="how time steps are drawn; 'uniform' is the paper's")
+    form: Form = Field("paper", description="'paper' or 'centred' form of the score")
+    parameters: Literal["all", "head"] = Field("all", description="which parameters' gradients are compared")
+    score_batch_size: int = Field(256, ge=1, description="samples a batch while scoring")
+    methods: tuple[str, ...] = ("moso", "moso-standardised", "moso-rank")
+    selectors: tuple[str, ...] = Field((), description="how samples are chosen; without it, each method's own way")
+    ratios: tuple[float, ...] = Field((0.4, 0.6, 0.8), description="shares to remove")
+    seed: int = Field(0, ge=0, description="the first seed; the samples pruned are chosen by it")
+    seeds: int = Field(3, ge=1, description="how many seeds prove it; each is the whole pipeline")
+    threads: int = Field(1, ge=1, description="threads a partition or retraining computes with")
+    device: str = Field("cpu", description="cpu, cuda, cuda:1, mps")
+    recipe: str = Field("quick", description="the recipe the two tables below started from")
+    match: Match = Field("epochs", description="what retraining on less data keeps equal")
+    surrogate: TrainingRecipe
+    retraining: TrainingRecipe
+
+    @field_validator("methods", "selectors", "ratios", mode="before")
+    @classmethod
+    def _without_repeats(cls, values: Any) -> Any:
+        return tuple(dict.fromkeys(values)) if isinstance(values, list | tuple) else (values,)
+
+    @classmethod
+    def resolve(cls, given: dict[str, Any]) -> "Configuration":
+        """The configuration a user's settings lead to; what they did not say comes from the recipe and defaults."""
+        values = {name: value for name, value in given.items() if value is not None and value != []}
+        known = {*cls.model_fields, *_SHORTCUTS}
+        for name in values:
+            if name not in known:
+                raise unknown_name("setting", name, known)
+        if values.get("format", FORMAT) != FORMAT:
+            raise MosoError(f"format {values['format']} is not known to this version, which reads format {FORMAT}")
+        shortcuts = {name: values.pop(name) for name in _SHORTCUTS if name in values}
+        # A file with a format was written by a run: its recipe is all there, whatever became of the named one.
+        named = None if "format" in values else load_recipe(str(values.setdefault("recipe", _recipe_for(values))))
+        for stage in ("surrogate", "retraining"):
+            table = values.get(stage, {})
+            if not isinstance(table, dict):
+                raise MosoError(f"[{stage}] must be a table of a recipe's settings, not {table!r}")
+            start = getattr(named, stage) if named is not None else written_recipe(table, f"[{stage}]")
+            changes = {**table, **{name: value for name, value in shortcuts.items() if name in _BOTH}}
+            if stage == "retraining" and "retrain_epochs" in shortcuts:
+                changes["epochs"] = shortcuts["retrain_epochs"]
+            values[stage] = start.changed(**changes)
+        if named is not None:
+            values.setdefault("match", named.match)
+        if "methods" in values and "all" in values["methods"]:
+            values["methods"] = list(METHODS)
+        values["device"] = _device(str(values.get("device", "auto")))
+        configuration = cls._validated(values)
+        configuration.check()
+        return configuration
+
+    @classmethod
+    def _validated(cls, values: dict[str, Any]) -> "Configuration":
+        try:
+            return cls.model_validate(values)
+        except ValidationError as problem:
+            error = problem.errors()[0]
+            name = ".".join(str(part) for part in error["loc"])
+            message = error["msg"][0].lower() + error["msg"][1:]
+            raise MosoError(f"{name} = {error['input']!r}: {message}") from problem
+
+    @classmethod
+    def read(cls, path: Path) -> "Configuration":
+        """The configuration in a TOML file."""
+        return cls.resolve(read_toml(path))
+
+    def check(self) -> None:
+        """Refuse names that are not known and ratios that make no sense, before anything is loaded."""
+        for method, selector in self.pairs():
+            find_method(method)
+            find_selector(selector)
+        for ratio in self.ratios:
+            kept_count(10**9, ratio)
+
+    def to_toml(self) -> str:
+        """The whole configuration as TOML."""
+        values = self.model_dump(mode="json", exclude_none=True)
+        return tomli_w.dumps({name: value for name, value in values.items() if value != ""})
+
+    def digest(self) -> str:
+        """A short hash of everything in it."""
+        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+    def difference(self, other: "Configuration") -> list[str]:
+        """The names of the settings in which two configurations differ."""
+        mine, theirs = self.model_dump(), other.model_dump()
+        return [name for name in mine if mine[name] != theirs[name]]
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """The (method, selector) pairs of this run, the two random baselines included."""
+        chosen = []
+        for method in self.methods:
+            own = find_method(method).selector
+            chosen += [(method, selector) for selector in (self.selectors or (own,))]
+        return list(dict.fromkeys([*chosen, ("random", "random"), ("random", "balanced")]))
+
+    def all_seeds(self) -> list[int]:
+        """The seeds of this run."""
+        return list(range(self.seed, self.seed + self.seeds))
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """A TOML file's settings, or one sentence about what is wrong with it."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        raise MosoError(f"{path} cannot be read as TOML: {problem}") from problem
+
+
+def _recipe_for(values: dict[str, Any]) -> str:
+    return _RECIPES.get(str(values.get("dataset", "digits")).split(":")[0], "cpu-small")
+
+
+def _device(name: str) -> str:
+    if name == "auto":
+        if torch.cuda.is_available():
+            return "cuda"
+        return "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        kind = torch.device(name).type
+    except RuntimeError as problem:
+        raise MosoError(f"device {name!r} is not known; use cpu, cuda, cuda:1 or mps") from problem
+    if (kind == "cuda" and not torch.cuda.is_available()) or (kind == "mps" and not torch.backends.mps.is_available()):
+        raise MosoError(f"device {name!r} is not available on this machine")
+    return name

@@ -1,0 +1,116 @@
+"""A job: a run directory together with everything the pieces of its work need at hand."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from moso.data.dataset import DataSet, open_dataset
+from moso.data.partition import partition
+from moso.errors import MosoError
+from moso.evidence import ParameterFilter, sample_steps
+from moso.gradients import Loss, cross_entropy
+from moso.models import build_model, classifier_head
+from moso.run.configuration import Configuration
+from moso.run.directory import RunDirectory
+from moso.training.loop import TrainingData
+from moso.training.recipe import TrainingRecipe
+
+ModelFactory = Callable[[int], nn.Module]
+
+
+@dataclass(eq=False)
+class Job:
+    """The data, the networks and the loss of one run.
+
+    `build` and `loss` are given where the user brought their own; otherwise they follow from the configuration.
+    """
+
+    directory: RunDirectory
+    configuration: Configuration
+    data: DataSet
+    build: ModelFactory | None = None
+    loss: Loss = cross_entropy
+    loader_workers: int = 0
+
+    @classmethod
+    def open(cls, root: Path, configuration: Configuration | None = None, loader_workers: int = 0) -> "Job":
+        """The job of a run directory whose data can be opened by name."""
+        directory = RunDirectory(root)
+        configuration = configuration or directory.configuration()
+        return cls(directory, configuration, load_data(configuration), loader_workers=loader_workers)
+
+    @property
+    def device(self) -> torch.device:
+        """Where networks compute."""
+        return torch.device(self.configuration.device)
+
+    def model(self, seed: int, retraining: bool = False) -> nn.Module:
+        """A fresh network with the `w_0` of this seed: the surrogate's, or the one that is retrained."""
+        if self.build is not None:
+            model = self.build(seed)
+        else:
+            name = self.configuration.model
+            if retraining and self.configuration.retrain_model:
+                name = self.configuration.retrain_model
+            model = build_model(name, self.data.train.shape, len(self.data.train.classes), seed)
+        return model.to(self.device)
+
+    @lru_cache(maxsize=16)  # noqa: B019 - a job lives as long as its process
+    def partitions(self, seed: int) -> list[NDArray[np.int64]]:
+        """The positions of every partition under this seed."""
+        train = self.data.train
+        return partition(train.keys, train.labels, self.configuration.partitions, seed)
+
+    def training_data(self, recipe: TrainingRecipe, positions: NDArray[np.int64], seed: int) -> TrainingData:
+        """What a network learns from: the training view of these positions."""
+        train = self.data.train
+        return TrainingData(train.training_view(recipe.augmentation, seed), positions, train.keys)
+
+    def total_steps(self, positions: NDArray[np.int64]) -> int:
+        """The T of a surrogate trained on these positions."""
+        recipe = self.configuration.surrogate
+        return recipe.epochs * max(1, -(-len(positions) // recipe.batch_size))
+
+    def time_steps(self, positions: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+        """The sampled time steps of a surrogate trained on these positions."""
+        c = self.configuration
+        return sample_steps(self.total_steps(positions), c.time_steps, seed, c.sampling)
+
+    @cached_property
+    def parameter_filter(self) -> ParameterFilter | None:
+        """Which parameters' gradients are compared; None means all."""
+        if self.configuration.parameters == "all":
+            return None
+        head, _ = classifier_head(self.model(self.configuration.seed))
+        return lambda name: name.startswith(f"{head}.")
+
+    def check(self) -> None:
+        """Refuse what cannot work, before hours are spent on what comes before it."""
+        c = self.configuration
+        for seed in c.all_seeds():
+            for positions in self.partitions(seed):
+                self.time_steps(positions, seed)
+        self.model(c.seed)
+        self.model(c.seed, retraining=True)
+        if c.ratios and min(len(self.data.train) * (1 - ratio) for ratio in c.ratios) < 1:
+            raise MosoError(f"ratio {max(c.ratios)} would keep none of {len(self.data.train)} samples")
+
+
+def load_data(configuration: Configuration) -> DataSet:
+    """The data of a configuration."""
+    c = configuration
+    return open_dataset(
+        c.dataset,
+        resize=c.resize,
+        on_broken=c.on_broken,
+        labels=c.labels,
+        label_noise=c.label_noise,
+        seed=c.seed,
+        test_share=c.test_share,
+    )

@@ -1,0 +1,146 @@
+"""`Run`: anything a run wrote, readable again."""
+
+import json
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from torch import nn
+
+from moso.data.samples import Samples
+from moso.data.views import View
+from moso.errors import MosoError
+from moso.evidence import Trajectory
+from moso.models import build_model
+from moso.run.cells import all_cells
+from moso.run.directory import RunDirectory
+from moso.run.job import Job
+from moso.run.pieces import part_name
+from moso.run.scores import read_scores
+from moso.run.selections import Selection, all_selections, read_selection
+
+
+class Run:
+    """A run directory, opened for reading.
+
+    >>> import moso, tempfile
+    >>> out = tempfile.mkdtemp() + "/run"
+    >>> images, labels = np.random.default_rng(0).integers(0, 255, (40, 1, 8, 8)).astype("uint8"), np.arange(40) % 2
+    >>> _ = moso.prune((images, labels), ratio=0.5, model="mlp-w8", recipe="quick", time_steps=2, partitions=1, out=out)
+    >>> run = Run.open(out)
+    >>> sorted(run.scores()), run.scores()["moso"].shape
+    (['moso', 'moso-rank', 'moso-standardised'], (40,))
+    >>> [point.step for point in run.trajectory(0)] == sorted({point.step for point in run.trajectory(0)})
+    True
+    """
+
+    def __init__(self, directory: RunDirectory) -> None:
+        self.directory = directory
+        self.configuration = directory.configuration()
+
+    @classmethod
+    def open(cls, path: Path | str) -> "Run":
+        """The run in this directory."""
+        return cls(RunDirectory(Path(path)))
+
+    @cached_property
+    def _job(self) -> Job:
+        if self.configuration.dataset == CUSTOM:
+            raise MosoError(f"{self.directory.root} was made from data in memory, which only its maker can open again")
+        return Job.open(self.directory.root, self.configuration)
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The data's fingerprint, versions, seeds, stages and their timings."""
+        return self.directory.manifest()
+
+    def build_model(self, seed: int | None = None) -> nn.Module:
+        """A network of the surrogate's architecture, at the `w_0` of the seed."""
+        if self.configuration.model == CUSTOM:
+            raise MosoError(f"{self.directory.root} was made with a network of its maker's own; build it yourself")
+        data = self.manifest["dataset"]
+        seed = self.configuration.seed if seed is None else seed
+        return build_model(self.configuration.model, tuple(data["shape"]), len(data["classes"]), seed)
+
+    def samples(self, split: Literal["train", "test"] = "train") -> Samples:
+        """The samples of a split: ids, labels, class names, pictures."""
+        found = self._job.data.train if split == "train" else self._job.data.test
+        if found is None:
+            raise MosoError(f"{self.configuration.dataset} has no {split} split")
+        return found
+
+    def dataset(self, split: Literal["train", "test"] = "train") -> View:
+        """A map-style dataset of a split in its evaluation view: `data[i] -> (input, label)`."""
+        return self.samples(split).evaluation_view()
+
+    def partitions(self, seed: int | None = None) -> list[NDArray[np.int64]]:
+        """The positions of every partition's samples."""
+        path = self._home(seed) / "scores.parquet"
+        if path.exists():
+            part_of = pq.read_table(path, columns=["partition"])["partition"].to_numpy()
+            return [np.flatnonzero(part_of == part) for part in range(self.configuration.partitions)]
+        return self._job.partitions(self.configuration.seed if seed is None else seed)
+
+    def trajectory(self, part: int, seed: int | None = None) -> Trajectory:
+        """The trajectory of a partition's surrogate."""
+        return Trajectory.open(self._home(seed) / "trajectory" / part_name(part))
+
+    def history(self, part: int, seed: int | None = None) -> dict[str, Any]:
+        """Loss and learning rate of a partition's surrogate, an entry an epoch."""
+        path = self._home(seed) / "state" / part_name(part) / "history.json"
+        if not path.exists():
+            raise MosoError(f"partition {part} of {self.directory.root} is not trained yet")
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return found
+
+    def scores(self, seed: int | None = None) -> dict[str, NDArray[np.float64]]:
+        """Every score by name, in dataset order."""
+        return read_scores(self._home(seed))
+
+    def table(self, seed: int | None = None) -> pa.Table:
+        """A row a sample: id, label, partition, every score."""
+        path = self._home(seed) / "scores.parquet"
+        if not path.exists():
+            raise MosoError(f"{self.directory.root} has no scores yet; run `moso score` first")
+        return pq.read_table(path)
+
+    def selections(self) -> list[Selection]:
+        """What was selected."""
+        return all_selections(self.directory.root)
+
+    def kept(
+        self,
+        method: str | None = None,
+        ratio: float | None = None,
+        selector: str | None = None,
+        seed: int | None = None,
+    ) -> NDArray[np.int64]:
+        """The positions a selection keeps; what is not said must be clear from what there is."""
+        seed = self.configuration.seed if seed is None else seed
+        fits = [
+            one
+            for one in self.selections()
+            if one.seed == seed
+            and method in (None, one.method)
+            and selector in (None, one.selector)
+            and (ratio is None or abs(ratio - one.ratio) < 1e-9)
+        ]
+        if len(fits) != 1:
+            have = ", ".join(f"{s.method}/{s.selector}/{s.ratio:g}" for s in self.selections() if s.seed == seed)
+            problem = "no selection fits" if not fits else f"{len(fits)} selections fit"
+            raise MosoError(f"{problem}; say which by method, selector and ratio (there are: {have or 'none'})")
+        return np.flatnonzero(read_selection(self.directory.root, fits[0]))
+
+    def evaluation(self) -> list[dict[str, Any]]:
+        """Every finished retraining with its result."""
+        return all_cells(self.directory.root)
+
+    def _home(self, seed: int | None) -> Path:
+        return self.directory.of_seed(self.configuration, self.configuration.seed if seed is None else seed)
+
+
+CUSTOM = "custom"

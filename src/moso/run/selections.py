@@ -1,0 +1,86 @@
+"""Selections on disk: which samples a method keeps at a ratio, one small file each and a view over all."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from moso.errors import MosoError
+from moso.files import write_table
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What made a selection."""
+
+    method: str
+    selector: str
+    ratio: float
+    seed: int
+    parameters: str = "{}"
+
+    def digest(self) -> str:
+        """The name of its file."""
+        return hashlib.blake2b(json.dumps(asdict(self)).encode(), digest_size=8).hexdigest()
+
+
+def selection_path(root: Path, selection: Selection) -> Path:
+    """Where a selection is kept."""
+    return root / "selections" / f"{selection.digest()}.parquet"
+
+
+def write_selection(root: Path, selection: Selection, ids: pa.Array, kept: NDArray[np.int64]) -> None:
+    """Write which ids a selection keeps, unless it is there."""
+    path = selection_path(root, selection)
+    if path.exists():
+        return
+    mask = np.zeros(len(ids), dtype=bool)
+    mask[kept] = True
+    table = pa.table({"id": ids, "kept": mask})
+    write_table(path, table.replace_schema_metadata({"moso": json.dumps(asdict(selection))}))
+
+
+def read_selection(root: Path, selection: Selection) -> NDArray[np.bool_]:
+    """Which samples a selection keeps, in dataset order."""
+    path = selection_path(root, selection)
+    if not path.exists():
+        raise MosoError(
+            f"{selection.method} with selector {selection.selector} at ratio {selection.ratio:g} was not selected "
+            f"for seed {selection.seed} in {root}; run `moso select` for it first"
+        )
+    kept: NDArray[np.bool_] = pq.read_table(path, columns=["kept"])["kept"].to_numpy()
+    return kept
+
+
+def all_selections(root: Path) -> list[Selection]:
+    """Every selection of a run, in a fixed order."""
+    found = []
+    for path in (root / "selections").glob("*.parquet"):
+        found.append(Selection(**json.loads(pq.read_schema(path).metadata[b"moso"])))
+    return sorted(found, key=lambda one: (one.method, one.selector, one.ratio, one.seed, one.parameters))
+
+
+def write_selections_view(root: Path) -> None:
+    """`selections.parquet`: method, selector, parameters, ratio, seed, id, kept, a row a sample and selection."""
+    tables = []
+    for selection in all_selections(root):
+        table = pq.read_table(selection_path(root, selection)).replace_schema_metadata(None)
+        count = len(table)
+        columns = {
+            name: pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, dtype=np.int32)), pa.array([value]))
+            for name, value in (
+                ("method", selection.method),
+                ("selector", selection.selector),
+                ("parameters", selection.parameters),
+            )
+        }
+        columns["ratio"] = pa.array(np.full(count, selection.ratio))
+        columns["seed"] = pa.array(np.full(count, selection.seed))
+        tables.append(pa.table({**columns, "id": table["id"], "kept": table["kept"]}))
+    if tables:
+        write_table(root / "selections.parquet", pa.concat_tables(tables).unify_dictionaries())

@@ -23,7 +23,7 @@ from moso.methods import METHODS, find_method
 from moso.progress import Progress, silent
 from moso.run.configuration import Configuration
 from moso.run.directory import RunDirectory
-from moso.run.job import Job
+from moso.run.job import Effort, Job
 from moso.run.reading import CUSTOM, Run
 from moso.run.stages import begin, evaluate_stage, score_stage, select_stage, train_stage
 from moso.scores import Form, moso, moso_rank, moso_standardised
@@ -145,11 +145,10 @@ def prune(
         }
     )
     directory = RunDirectory(Path(tempfile.mkdtemp(prefix="moso-")) / "run" if out is None else Path(out))
-    job = Job(directory, configuration, DataSet(CUSTOM, train, test), _builder(model), loss, loader_workers)
+    job = Job(directory, configuration, DataSet(CUSTOM, train, test), _builder(model), loss, Effort(loader_workers))
     executor = InProcess(progress)
     pairs = [(method, selector or chosen.selector)]
     with directory.locked():
-        directory.settle(configuration)
         begin(job)
         train_stage(job, executor)
         score_stage(job, executor, list(configuration.methods))

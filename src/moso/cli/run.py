@@ -7,11 +7,11 @@ import typer
 
 from moso.cli.settings import configuration_from, with_settings
 from moso.cli.summary import print_plan, print_summary
-from moso.cli.work import LoaderWorkers, Quiet, Workers, default_out, worker_count, working
+from moso.cli.work import CheckpointSeconds, LoaderWorkers, Quiet, Workers, default_out, worker_count, working
 from moso.report.page import write_report
 from moso.run.directory import RunDirectory
 from moso.run.estimate import estimate
-from moso.run.job import Job, load_data
+from moso.run.job import Effort, Job, load_data
 from moso.run.reading import Run
 from moso.run.stages import evaluate_stage, score_stage, select_stage, train_stage
 
@@ -27,6 +27,7 @@ def run(
     out: Out = None,
     workers: Workers = 0,
     loader_workers: LoaderWorkers = 0,
+    checkpoint_seconds: CheckpointSeconds = 10.0,
     quiet: Quiet = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="say what would be done and how long it will take")
@@ -35,7 +36,7 @@ def run(
     settings: dict[str, Any],
 ) -> None:
     """Partition, train surrogates, score, select, retrain, report: the whole job, resumable."""
-    job = new_job(file, out, loader_workers, settings)
+    job = new_job(file, out, Effort(loader_workers, checkpoint_seconds), settings)
     if dry_run:
         print_plan(job, estimate(job, worker_count(job.configuration, workers)))
         return
@@ -55,20 +56,21 @@ def train(
     out: Out = None,
     workers: Workers = 0,
     loader_workers: LoaderWorkers = 0,
+    checkpoint_seconds: CheckpointSeconds = 10.0,
     quiet: Quiet = False,
     *,
     settings: dict[str, Any],
 ) -> None:
     """Begin a run and train its surrogates; `moso score` goes on from there."""
-    job = new_job(file, out, loader_workers, settings)
+    job = new_job(file, out, Effort(loader_workers, checkpoint_seconds), settings)
     with working(job, workers, quiet) as executor:
         train_stage(job, executor)
     if not quiet:
         typer.echo(f"surrogates trained in {job.directory.root}")
 
 
-def new_job(file: Path | None, out: Path | None, loader_workers: int, settings: dict[str, Any]) -> Job:
+def new_job(file: Path | None, out: Path | None, effort: Effort, settings: dict[str, Any]) -> Job:
     """The job that a file and flags describe, its data loaded and checked."""
     configuration, file_out = configuration_from(file, settings)
     directory = RunDirectory(out or file_out or default_out(configuration))
-    return Job(directory, configuration, load_data(configuration), loader_workers=loader_workers)
+    return Job(directory, configuration, load_data(configuration), effort=effort)

@@ -4,6 +4,7 @@ import typer
 
 from moso.cli.summary import print_summary
 from moso.cli.work import (
+    CheckpointSeconds,
     LoaderWorkers,
     Methods,
     Quiet,
@@ -16,6 +17,7 @@ from moso.cli.work import (
     working,
 )
 from moso.report.page import write_report
+from moso.run.job import Effort
 from moso.run.reading import Run
 from moso.run.stages import evaluate_stage, score_stage, select_stage, train_stage
 
@@ -25,10 +27,11 @@ def score(
     method: Methods = None,
     workers: Workers = 0,
     loader_workers: LoaderWorkers = 0,
+    checkpoint_seconds: CheckpointSeconds = 10.0,
     quiet: Quiet = False,
 ) -> None:
     """Measure the step terms of every sample and write the scores."""
-    job = open_job(run, loader_workers)
+    job = open_job(run, Effort(loader_workers, checkpoint_seconds))
     pairs = asked_pairs(job, method, None)
     with working(job, workers, quiet) as executor:
         train_stage(job, executor)
@@ -56,10 +59,11 @@ def evaluate(
     ratio: Ratios = None,
     workers: Workers = 0,
     loader_workers: LoaderWorkers = 0,
+    checkpoint_seconds: CheckpointSeconds = 10.0,
     quiet: Quiet = False,
 ) -> None:
     """Retrain on what selections keep and on all data, and test."""
-    job = open_job(run, loader_workers)
+    job = open_job(run, Effort(loader_workers, checkpoint_seconds))
     pairs = asked_pairs(job, method, selector)
     with working(job, workers, quiet) as executor:
         select_stage(job, pairs, ratio or ())

@@ -8,9 +8,9 @@ from rich.table import Table
 
 from moso.evaluation.summary import lines
 from moso.run.cells import all_cells
+from moso.run.costs import costs
 from moso.run.estimate import Estimate
 from moso.run.job import Job
-from moso.run.stages import costs
 
 
 def console() -> Console:
@@ -57,7 +57,7 @@ def print_summary(job: Job) -> None:
 
 
 def _print_costs(out: Console, job: Job, ratios: list[float]) -> None:
-    spent = costs(job)
+    spent = costs(job.directory, job.configuration)
     out.print(
         f"computation: surrogates {duration(spent.surrogates)} and scoring {duration(spent.scoring)} for one seed, "
         f"all retrainings {duration(spent.all_retrainings)}"

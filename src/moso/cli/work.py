@@ -13,12 +13,15 @@ from moso.cli.display import showing
 from moso.executors import InProcess, LocalProcesses
 from moso.run.configuration import Configuration
 from moso.run.directory import RunDirectory
-from moso.run.job import Job
+from moso.run.job import Effort, Job
 from moso.run.stages import Executor, begin
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="run directory", show_default=False)]
 Workers = Annotated[int, typer.Option("--workers", min=0, help="processes side by side; 0 = as many as fit the cores")]
 LoaderWorkers = Annotated[int, typer.Option("--loader-workers", min=0, help="decoding processes a training")]
+CheckpointSeconds = Annotated[
+    float, typer.Option("--checkpoint-seconds", min=0, help="seconds between saved positions of a training")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="no progress, no table")]
 Methods = Annotated[list[str] | None, typer.Option("--method", help="method; may be repeated", show_default=False)]
 Selectors = Annotated[
@@ -39,7 +42,6 @@ def default_out(configuration: Configuration) -> Path:
 def working(job: Job, workers: int, quiet: bool) -> Iterator[Executor]:
     """The run directory, locked and found in order, and an executor for its pieces."""
     with job.directory.locked():
-        job.directory.settle(job.configuration)
         begin(job)
         with executor_for(job.configuration, workers, quiet) as executor:
             yield executor
@@ -66,10 +68,10 @@ def worker_count(configuration: Configuration, workers: int) -> int:
     return max(1, len(os.sched_getaffinity(0)) // configuration.threads)
 
 
-def open_job(run: Path, loader_workers: int = 0) -> Job:
+def open_job(run: Path, effort: Effort | None = None) -> Job:
     """The job of a run directory that is already there."""
     RunDirectory(run).configuration()
-    return Job.open(run, loader_workers=loader_workers)
+    return Job.open(run, effort=effort)
 
 
 def asked_pairs(job: Job, methods: list[str] | None, selectors: list[str] | None) -> list[tuple[str, str]]:

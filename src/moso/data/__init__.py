@@ -1,0 +1,34 @@
+"""Samples, their labels and ids, and the two views of them. Nobody here knows models or methods."""
+
+from moso.data.augment import Augmentation
+from moso.data.dataset import DataSet, datasets, open_dataset
+from moso.data.decoding import OnBroken
+from moso.data.images import BrokenImageError
+from moso.data.labels import read_labels
+from moso.data.noise import add_label_noise
+from moso.data.partition import hold_out, partition
+from moso.data.samples import Samples, StoredSamples, UserSamples
+from moso.data.views import Batch, Normalisation, View, as_view, check_repeatable, load, split_evenly
+
+__all__ = [
+    "Augmentation",
+    "Batch",
+    "BrokenImageError",
+    "DataSet",
+    "Normalisation",
+    "OnBroken",
+    "Samples",
+    "StoredSamples",
+    "UserSamples",
+    "View",
+    "add_label_noise",
+    "as_view",
+    "check_repeatable",
+    "datasets",
+    "hold_out",
+    "load",
+    "open_dataset",
+    "partition",
+    "read_labels",
+    "split_evenly",
+]

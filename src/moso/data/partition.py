@@ -59,5 +59,7 @@ def hold_out(
     sizes = np.bincount(labels)
     starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
     rank = np.arange(len(order)) - starts
-    held = rank < np.round(np.repeat(sizes, sizes) * share)
+    # A class of one or two samples keeps at least one to learn from, whatever the share.
+    wanted = np.minimum(np.round(sizes * share), np.maximum(sizes - 1, 0))
+    held = rank < np.repeat(wanted, sizes)
     return np.sort(order[~held]), np.sort(order[held])

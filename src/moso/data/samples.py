@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 from numpy.typing import NDArray
 from PIL import Image
@@ -150,6 +151,8 @@ class StoredSamples:
         column = pa.array(np.arange(len(array)) if ids is None else ids)
         if len(column) != len(array):
             raise MosoError(f"there are {len(array)} inputs but {len(column)} ids")
+        if ids is not None and pc.count_distinct(column).as_py() != len(column):
+            raise MosoError("ids are not unique; scores are bound to ids, so each sample needs its own")
         check_finite(array, column)
         return cls(column, checked, names, MemoryReader(array))
 

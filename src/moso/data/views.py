@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 from torch.utils.data import DataLoader, Dataset, default_collate
 
 from moso.data.augment import Augmentation, pad_crop, resized_crop, resized_crop_draws
@@ -176,7 +177,11 @@ def as_view(data: Any) -> View:
 def tree_bytes(item: Any) -> bytes:
     """The content of a sample of any structure, as bytes to hash or compare."""
     if isinstance(item, torch.Tensor):
-        return repr((str(item.dtype), tuple(item.shape))).encode() + item.detach().cpu().numpy().tobytes()
+        # Through bytes, because numpy does not know all of torch's types.
+        content = item.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+        return repr((str(item.dtype), tuple(item.shape))).encode() + content
+    if isinstance(item, Image.Image):
+        return repr((item.mode, item.size)).encode() + item.tobytes()
     if isinstance(item, np.ndarray):
         return repr((item.dtype.str, item.shape)).encode() + np.ascontiguousarray(item).tobytes()
     if isinstance(item, dict):
@@ -189,14 +194,15 @@ def tree_bytes(item: Any) -> bytes:
 def check_repeatable(view: View, what: str = "the data set", probes: int = 8) -> None:
     """Refuse a dataset that gives another sample each time it is asked for the same one.
 
-    Scores through random crops would compare the gradients of different pictures.
+    Scores through random crops would compare the gradients of different pictures. Every probe is fetched four
+    times: a dataset that only mirrors half of its pictures would pass a single comparison once in 256 times.
     """
     count = len(view)
     if count == 0:
         raise MosoError(f"{what} is empty")
     chosen = generator("repeatable", count).choice(count, min(probes, count), replace=False).tolist()
     first = [tree_bytes(view[position]) for position in chosen]
-    for position, before in zip(chosen, first, strict=True):
+    for position, before in list(zip(chosen, first, strict=True)) * 3:
         if tree_bytes(view[position]) != before:
             raise MosoError(
                 f"{what} is random: sample {position} differs between two fetches. Scores need the samples "
@@ -220,7 +226,10 @@ def load(view: View, plan: Sequence[NDArray[np.int64]], epoch: int = 0, workers:
     batches = _Batches(view, plan, epoch)
     if workers == 0 or not view.streamed:
         return (batches[number] for number in range(len(plan)))
-    return iter(DataLoader(batches, batch_size=None, num_workers=workers, prefetch_factor=4))
+    # Without a generator of its own, a loader takes a number from the global one, and the user's next draw moves.
+    return iter(
+        DataLoader(batches, batch_size=None, num_workers=workers, prefetch_factor=4, generator=torch.Generator())
+    )
 
 
 def split_evenly(positions: NDArray[np.int64], batch_size: int) -> list[NDArray[np.int64]]:

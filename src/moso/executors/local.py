@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from moso.errors import MosoError
 from moso.progress import Progress, silent
-from moso.run.job import Job
+from moso.run.job import Effort, Job
 from moso.run.pieces import Piece, perform
 
 
@@ -62,7 +62,7 @@ class LocalProcesses:
         """Do all pieces, as many at a time as there are workers; the first failure stops the rest."""
         assert self._pool is not None, "use LocalProcesses as a context"
         root = str(job.directory.root.resolve())
-        futures: list[Future[None]] = [self._pool.submit(_work, root, job.loader_workers, piece) for piece in pieces]
+        futures: list[Future[None]] = [self._pool.submit(_work, root, job.effort, piece) for piece in pieces]
         try:
             done, _ = wait(futures, return_when=FIRST_EXCEPTION)
             for future in done:
@@ -108,9 +108,9 @@ def _report(label: str, done: float, total: float) -> None:
 
 
 @lru_cache(maxsize=1)
-def _job(root: str, loader_workers: int) -> Job:
-    return Job.open(Path(root), loader_workers=loader_workers)
+def _job(root: str, effort: Effort) -> Job:
+    return Job.open(Path(root), effort=effort)
 
 
-def _work(root: str, loader_workers: int, piece: Piece) -> None:
-    perform(_job(root, loader_workers), piece, _report)
+def _work(root: str, effort: Effort, piece: Piece) -> None:
+    perform(_job(root, effort), piece, _report)

@@ -99,7 +99,7 @@ def _step_seconds(job: Job, retraining: bool) -> float:
         total_steps=CALIBRATION_STEPS + 1,
         loss=job.loss,
         on_step=lambda *_: marks.append(time.monotonic()),
-        loader_workers=job.loader_workers,
+        loader_workers=job.effort.loader_workers,
     )
     return float(np.median(np.diff(marks)))  # the first step also pays for warming up
 

@@ -24,6 +24,14 @@ from moso.training.recipe import TrainingRecipe
 ModelFactory = Callable[[int], nn.Module]
 
 
+@dataclass(frozen=True)
+class Effort:
+    """How the work is done without changing its result."""
+
+    loader_workers: int = 0
+    checkpoint_seconds: float = 10.0
+
+
 @dataclass(eq=False)
 class Job:
     """The data, the networks and the loss of one run.
@@ -36,14 +44,14 @@ class Job:
     data: DataSet
     build: ModelFactory | None = None
     loss: Loss = cross_entropy
-    loader_workers: int = 0
+    effort: Effort = Effort()
 
     @classmethod
-    def open(cls, root: Path, configuration: Configuration | None = None, loader_workers: int = 0) -> "Job":
+    def open(cls, root: Path, configuration: Configuration | None = None, effort: Effort | None = None) -> "Job":
         """The job of a run directory whose data can be opened by name."""
         directory = RunDirectory(root)
         configuration = configuration or directory.configuration()
-        return cls(directory, configuration, load_data(configuration), loader_workers=loader_workers)
+        return cls(directory, configuration, load_data(configuration), effort=effort or Effort())
 
     @property
     def device(self) -> torch.device:

@@ -94,7 +94,7 @@ def train_partition(job: Job, progress: Progress, seed: int, part: int) -> None:
         loss=job.loss,
         on_step=record,
         checkpoints=_checkpoints(job, position, "train", _piece_name(seed, part)),
-        loader_workers=job.loader_workers,
+        loader_workers=job.effort.loader_workers,
         progress=progress,
         label=f"surrogate {part + 1}/{job.configuration.partitions}, seed {seed}",
     )
@@ -120,7 +120,7 @@ def score_partition(job: Job, progress: Progress, seed: int, part: int) -> None:
                 loss=job.loss,
                 batch_size=job.configuration.score_batch_size,
                 parameters=job.parameter_filter,
-                loader_workers=job.loader_workers,
+                loader_workers=job.effort.loader_workers,
             )
             write_terms(path, terms)
             _computed(job, "score", _piece_name(seed, part), time.monotonic() - started)
@@ -147,7 +147,7 @@ def retrain(job: Job, progress: Progress, cell: dict[str, Any]) -> None:
         total_steps=matched,
         loss=job.loss,
         checkpoints=_checkpoints(job, position, "evaluate", wanted.digest()),
-        loader_workers=job.loader_workers,
+        loader_workers=job.effort.loader_workers,
         progress=progress,
         label=f"retraining {wanted.title()}, seed {wanted.seed}",
     )
@@ -160,7 +160,7 @@ def retrain(job: Job, progress: Progress, cell: dict[str, Any]) -> None:
 def _tested(job: Job, model: nn.Module) -> dict[str, Any]:
     test = job.data.test
     assert test is not None, "the evaluate stage refuses data without a test split"
-    outputs = predict(model, test.evaluation_view(), np.arange(len(test)), loader_workers=job.loader_workers)
+    outputs = predict(model, test.evaluation_view(), np.arange(len(test)), loader_workers=job.effort.loader_workers)
     correct = (outputs.argmax(1).numpy() == test.labels).astype(np.int64)
     classes = len(test.classes)
     return {
@@ -181,7 +181,7 @@ def _piece_name(seed: int, part: int) -> str:
 
 
 def _checkpoints(job: Job, path: Path, stage: str, name: str) -> Checkpoints:
-    return Checkpoints(path, on_save=lambda seconds: _computed(job, stage, name, seconds))
+    return Checkpoints(path, job.effort.checkpoint_seconds, lambda seconds: _computed(job, stage, name, seconds))
 
 
 def _computed(job: Job, stage: str, name: str, seconds: float) -> None:

@@ -4,10 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Protocol
 
-import numpy as np
-
 from moso.errors import MosoError
-from moso.evaluation.summary import Costs
 from moso.methods import find_method
 from moso.run.cells import FULL, Cell, write_cells_view
 from moso.run.directory import surroundings
@@ -28,7 +25,12 @@ class Executor(Protocol):
 
 
 def begin(job: Job) -> None:
-    """See that the data is what it was when the run began, and that the plan can work."""
+    """See that the plan can work and that the directory and the data are those the run began with.
+
+    Nothing is written before all of it is found in order. The caller holds the directory's lock.
+    """
+    job.check()
+    job.directory.settle(job.configuration)
     fingerprint = {"train": job.data.train.fingerprint()}
     if job.data.test is not None:
         fingerprint["test"] = job.data.test.fingerprint()
@@ -38,7 +40,6 @@ def begin(job: Job) -> None:
             f"the data of {job.configuration.dataset} is not what it was when {job.directory.root} was begun "
             "(its fingerprint differs); use another --out for the new data"
         )
-    job.check()
     if before is None:
         c, train = job.configuration, job.data.train
         job.directory.note(
@@ -137,6 +138,7 @@ def _partition_pieces(job: Job, stage: str) -> list[Piece]:
 def _perform(job: Job, executor: Executor, pieces: list[Piece]) -> None:
     open_pieces = [piece for piece in pieces if not is_complete(job, piece)]
     if open_pieces:
+        job.directory.event("begun", stage=pieces[0].stage, pieces=len(open_pieces))
         executor.run(job, open_pieces)
     _stage_done(job, pieces[0].stage)
 
@@ -145,20 +147,4 @@ def _stage_done(job: Job, stage: str) -> None:
     stages = job.directory.manifest().get("stages", {})
     stages[stage] = {"complete": True, "seconds": round(sum(job.directory.seconds(stage).values()), 3)}
     job.directory.note(stages=stages)
-
-
-def costs(job: Job) -> Costs:
-    """What the first seed's pruning cost, and what a retraining costs at each ratio, in seconds of computation."""
-    c = job.configuration
-    own = f"seed-{c.seed}/"
-    spent = {
-        stage: sum(value for piece, value in job.directory.seconds(stage).items() if piece.startswith(own))
-        for stage in ("train", "score")
-    }
-    retraining = job.directory.seconds("evaluate")
-    by_ratio: dict[float, list[float]] = {}
-    for piece in evaluation_pieces(job):
-        if piece.name in retraining:
-            by_ratio.setdefault(piece.arguments["cell"]["ratio"], []).append(retraining[piece.name])
-    medians = {ratio: float(np.median(values)) for ratio, values in sorted(by_ratio.items())}
-    return Costs(spent["train"], spent["score"], medians, sum(retraining.values()))
+    job.directory.event("complete", stage=stage)

@@ -11,13 +11,22 @@ Scale: 0 = last at every sampled step, 1 = first at every one. Keep: high. Holds
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from moso.evidence import PartitionTerms
 from moso.scores.moso import Form, agreement
 
 
+def mean_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Ranks from 0 for the lowest to N - 1 for the highest; equal values share the mean of their ranks.
+
+    >>> mean_ranks(np.array([3.0, 1.0, 3.0]))
+    array([1.5, 0. , 1.5])
+    """
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - (counts + 1) / 2)[place])
+
+
 def moso_rank(terms: PartitionTerms, form: Form = "paper") -> NDArray[np.float64]:
     """The score of every sample of a partition, `[samples]`."""
-    ranks = [(rankdata(agreement(step, form)) - 1) / max(1, terms.samples - 1) for step in terms.steps]
+    ranks = [mean_ranks(agreement(step, form)) / max(1, terms.samples - 1) for step in terms.steps]
     return np.asarray(np.mean(ranks, axis=0))

@@ -1,0 +1,193 @@
+"""What `moso exact` shows: tables for people, JSON for programs, a Parquet table for both."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import typer
+from rich.table import Table
+
+from moso.cli.summary import console, duration
+from moso.data.samples import Samples
+from moso.evaluation.exact_cost import ExactCost
+from moso.evaluation.exact_study import Comparison, Study
+from moso.evaluation.statistics import PowerLaw
+
+SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What was trained on what."""
+
+    dataset: str
+    label_noise: float
+    model: str
+    samples: int
+    recipe: str
+    batch_size: int
+    momentum: float
+    seed: int
+
+    def __str__(self) -> str:
+        noise = f", {self.label_noise:.0%} label noise" if self.label_noise else ""
+        batch = "full batch" if self.batch_size >= self.samples else f"batches of {self.batch_size}"
+        momentum = f", momentum {self.momentum:g}" if self.momentum else ""
+        return f"{self.model} on {self.samples} samples of {self.dataset}{noise}, {batch}{momentum}, seed {self.seed}"
+
+
+def print_comparison(about: Setting, train: Samples, comparison: Comparison) -> None:
+    """Correlations of every approximation, and the highest and lowest samples with their scores."""
+    out, exact, bound = console(), comparison.exact, comparison.bound
+    table = Table(
+        title=f"approximations against the exact score: {about}, {bound.steps} steps x {bound.learning_rate:g}"
+    )
+    for name in ("score", "Spearman [95 %]", "Pearson [95 %]", "error / spread", "largest error"):
+        table.add_column(name, justify="left" if name == "score" else "right")
+    for name, spearman in comparison.spearman.items():
+        error = comparison.errors.get(name)
+        shown = ("", "") if error is None else (f"{error.relative:.3f}", f"{error.largest:.3g}")
+        table.add_row(name, str(spearman), str(comparison.pearson[name]), *shown)
+    out.print(table)
+    out.print(
+        f"{len(exact.scores)} samples left out in {duration(exact.seconds)}; {exact.positive_share:.1%} of the exact "
+        f"scores are above zero; their spread is {exact.scores.std():.3g}, the largest {np.abs(exact.scores).max():.3g}"
+    )
+    out.print(
+        f"Proposition 1.2: error at most {bound.value:.3g} (l = {bound.lipschitz:.3g}, g = {bound.gradient_norm:.3g}), "
+        f"found {comparison.errors['moso'].largest:.3g}; approximation from {comparison.time_steps} time steps"
+    )
+    rows = Table(title="true beside approximate: highest and lowest exact scores")
+    for name in ("id", "label", "exact", *comparison.approximations):
+        rows.add_column(name, justify="left" if name in ("id", "label") else "right")
+    order = np.argsort(-exact.scores, kind="stable").tolist()
+    ends = order if len(order) <= 2 * SHOWN else [*order[:SHOWN], *order[-SHOWN:]]
+    for place, number in enumerate(ends):
+        position = int(exact.left_out[number])
+        values = (exact.scores[number], *(values[number] for values in comparison.approximations.values()))
+        label = train.classes[int(train.labels[position])]
+        end_section = len(order) > 2 * SHOWN and place == SHOWN - 1
+        rows.add_row(
+            str(train.ids[position].as_py()), label, *(f"{value:.3g}" for value in values), end_section=end_section
+        )
+    out.print(rows)
+
+
+def print_study(about: Setting, result: Study) -> None:
+    """How the approximation fares as rate and steps grow."""
+    out = console()
+    table = Table(title=f"exact leave-one-out: {about}")
+    names = ("rate", "steps", "Spearman [95 %]", "Pearson", "error / spread", "centred", "largest", "M > 0", "bound")
+    for name in names:
+        table.add_column(name, justify="right")
+    for comparison in result.comparisons:
+        bound, error = comparison.bound, comparison.errors["moso"]
+        table.add_row(
+            f"{bound.learning_rate:g}",
+            str(bound.steps),
+            str(comparison.spearman["moso"]),
+            f"{comparison.pearson['moso'].value:.3f}",
+            f"{error.relative:.2f}",
+            f"{comparison.errors['moso-centred'].relative:.3f}",
+            f"{error.largest:.2g}",
+            f"{comparison.exact.positive_share:.0%}",
+            f"{bound.value:.3g}",
+        )
+    out.print(table)
+    out.print(
+        "error: root mean square of M - M_hat for Proposition 1.1, in standard deviations of the exact scores; "
+        "centred: the same for the centred form; largest: |M - M_hat|; bound: Proposition 1.2 with measured constants"
+    )
+    for name, law in result.growth.items():
+        powers = " * ".join(f"{factor}^{power:.2f}" for factor, power in law.exponents.items())
+        out.print(f"relative error of {name} grows like {powers} (R^2 = {law.r_squared:.2f})")
+    seconds = sum(comparison.exact.seconds for comparison in result.comparisons)
+    out.print(f"{len(result.comparisons)} settings, all retrainings in {duration(seconds)}")
+
+
+def print_cost(about: Setting, cost: ExactCost, as_json: bool) -> None:
+    """What Definition 1 would cost, beside what MoSo costs."""
+    if as_json:
+        sums = {name: getattr(cost, name) for name in ("one_training", "moso", "one_after_another", "side_by_side")}
+        typer.echo(json.dumps({"setting": asdict(about), **asdict(cost), **sums}, indent=2))
+        return
+    table = Table(title=f"what exact scores would cost: {about}")
+    for name in ("what", "time", "against MoSo"):
+        table.add_column(name, justify="left" if name == "what" else "right")
+    rows = (
+        (f"one training, {cost.steps:,} steps", cost.one_training),
+        (f"MoSo: that training and {cost.time_steps} scored time steps", cost.moso),
+        (f"exact: {cost.samples:,} retrainings, one after another", cost.one_after_another),
+        (f"exact: the same, {cost.networks} networks side by side", cost.side_by_side),
+    )
+    for what, seconds in rows:
+        times = seconds / cost.moso
+        table.add_row(what, duration(seconds), f"{times:.2g} x" if times < 10 else f"{times:,.0f} x")
+    out = console()
+    out.print(table)
+    out.print("from a few real steps on this machine; the paper: ImageNet-1K on one Tesla V100, more than 45 years")
+
+
+def table_of(train: Samples, comparisons: Sequence[Comparison], grid: bool) -> pa.Table:
+    """A row a sample left out: id, label, the exact score and its approximations; of a grid also rate and steps."""
+    parts = []
+    for comparison in comparisons:
+        chosen = comparison.exact.left_out
+        columns: dict[str, Any] = {"id": train.ids.take(pa.array(chosen)), "label": pa.array(train.labels[chosen])}
+        if grid:
+            columns["learning_rate"] = pa.array(np.full(len(chosen), comparison.bound.learning_rate))
+            columns["steps"] = pa.array(np.full(len(chosen), comparison.bound.steps))
+        columns["exact"] = pa.array(comparison.exact.scores)
+        columns.update({name: pa.array(values) for name, values in comparison.approximations.items()})
+        parts.append(pa.table(columns))
+    return pa.concat_tables(parts)
+
+
+def print_json(
+    about: Setting, train: Samples, comparisons: Sequence[Comparison], growth: Mapping[str, PowerLaw] | None
+) -> None:
+    """Everything measured, as one JSON object; what could not be measured is null."""
+    value: dict[str, Any] = {"setting": asdict(about), "comparisons": [_measured(one) for one in comparisons]}
+    if growth is not None:
+        value["growth"] = {name: asdict(law) for name, law in growth.items()}
+    else:
+        value["samples"] = table_of(train, comparisons, grid=False).to_pylist()
+    typer.echo(json.dumps(_without_nan(value), indent=2, allow_nan=False))
+
+
+def _measured(comparison: Comparison) -> dict[str, Any]:
+    exact, bound = comparison.exact, comparison.bound
+    approximations: dict[str, Any] = {}
+    for name in comparison.approximations:
+        approximations[name] = {
+            "spearman": asdict(comparison.spearman[name]),
+            "pearson": asdict(comparison.pearson[name]),
+        }
+        if name in comparison.errors:
+            error = comparison.errors[name]
+            approximations[name]["error"] = {**asdict(error), "relative": error.relative}
+    return {
+        "learning_rate": bound.learning_rate,
+        "steps": bound.steps,
+        "time_steps": comparison.time_steps,
+        "left_out": len(exact.scores),
+        "positive_share": exact.positive_share,
+        "spread": float(exact.scores.std()),
+        "seconds": exact.seconds,
+        "bound": {**asdict(bound), "value": bound.value},
+        "approximations": approximations,
+    }
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {name: _without_nan(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(part) for part in value]
+    return value

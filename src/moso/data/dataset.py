@@ -1,0 +1,149 @@
+"""A data set by name, ready to train on: opened, relabelled, split, decoded, normalised and checked."""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moso.data.decoding import Decoded, OnBroken, decode_all
+from moso.data.images import BrokenImageError, resize_images
+from moso.data.labels import read_labels
+from moso.data.noise import add_label_noise
+from moso.data.partition import hold_out
+from moso.data.readers import MEMORY_LIMIT_BYTES, MemoryReader
+from moso.data.samples import Samples, StoredSamples, check_labels
+from moso.data.sources.registry import SOURCES, open_source
+from moso.data.views import Normalisation
+from moso.errors import MosoError
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """The training split of a data set, and its test split if there is one.
+
+    Where labels were replaced or made noisy, `clean_labels: [train]` are those that the source gave, and
+    `noisy: [train]` says which samples drew a new label at random (some of them drew their own again).
+    """
+
+    name: str
+    train: Samples
+    test: Samples | None
+    clean_labels: NDArray[np.int64] | None = None
+    noisy: NDArray[np.bool_] | None = None
+
+
+def datasets() -> list[tuple[str, str]]:
+    """Every kind of data set: how its name is written, and what it is.
+
+    >>> [name for name, _ in datasets()]
+    ['digits', 'cifar10', 'cifar100', 'parquet:PATH', 'folder:PATH', 'hf:NAME[:CONFIG]']
+    """
+    return [(source.usage, source.description) for source in SOURCES.values()]
+
+
+def open_dataset(
+    name: str,
+    *,
+    resize: int | None = None,
+    on_broken: OnBroken = "stop",
+    labels: str | None = None,
+    label_noise: float = 0.0,
+    seed: int = 0,
+    test_share: float = 0.2,
+    memory_limit: int = MEMORY_LIMIT_BYTES,
+) -> DataSet:
+    """Open a data set by name.
+
+    `labels` (FILE[:KEY]) has one label for every sample of the source's training split, and is read first;
+    `label_noise` is added to the result. The test split keeps the source's labels: it is the source's own, or
+    `test_share` of each class, held out by id (0 holds out nothing). Broken images stop with an error or are
+    left out with a warning. Inputs are normalised by the training split.
+
+    >>> data = open_dataset("digits", label_noise=0.2)
+    >>> len(data.train), len(data.test), int(data.noisy.sum())
+    (1438, 359, 288)
+    """
+    if resize is not None and resize < 1:
+        raise MosoError(f"resize {resize} is not a number of pixels; it must be at least 1")
+    if not 0 <= test_share < 1:
+        raise MosoError(f"test share {test_share} is outside [0, 1)")
+    if not 0 <= label_noise <= 1:
+        raise MosoError(f"label noise {label_noise} is outside [0, 1]")
+    train, test = open_source(name, resize, memory_limit)
+    # Every draw below is by id, and the split by the source's labels: other labels never move a sample to the test.
+    clean = train.labels
+    used = clean if labels is None else read_labels(labels, len(train), train.classes, train.ids)
+    if test is None and test_share > 0:
+        kept, held = hold_out(train.keys, clean, test_share)
+        if len(held) == 0:
+            raise MosoError(f"{test_share} of the {len(train)} samples of {name} held out for testing leaves no test")
+        test, train, clean, used = train.take(held), train.take(kept), clean[kept], used[kept]
+
+    train, test, whole = _decoded(train, test, on_broken, resize, memory_limit)
+    clean, used = clean[whole], used[whole]
+    noisy = None
+    if label_noise > 0:
+        used, noisy = add_label_noise(used, train.keys, len(train.classes), label_noise, seed)
+    train = train.relabelled(used)
+    _check(name, train, test)
+    normalisation = Normalisation.measure(train.reader)
+    return DataSet(
+        name,
+        train.normalised(normalisation),
+        None if test is None else test.normalised(normalisation),
+        clean if labels is not None or label_noise > 0 else None,
+        noisy,
+    )
+
+
+def _decoded(
+    train: StoredSamples, test: StoredSamples | None, on_broken: OnBroken, resize: int | None, memory_limit: int
+) -> tuple[StoredSamples, StoredSamples | None, NDArray[np.int64]]:
+    """Both splits decoded without their broken images, and the positions of `train` that are left."""
+    parts = [part for part in (train, test) if part is not None]
+    done = [decode_all(part.reader, memory_limit, on_broken) for part in parts]
+    _report_broken(done, on_broken)
+    left = [_left(part, decoded, resize) for part, decoded in zip(parts, done, strict=True)]
+    return left[0], left[1] if len(left) > 1 else None, done[0].whole()
+
+
+def _report_broken(done: list[Decoded], on_broken: OnBroken) -> None:
+    broken = [problem for decoded in done for problem in decoded.broken.values()]
+    if not broken:
+        return
+    count = f"{len(broken)} of {sum(len(decoded.reader) for decoded in done)} images cannot be decoded"
+    if on_broken == "stop":
+        raise BrokenImageError(f"{count}; the first: {broken[0]}; repair or remove them, or give --on-broken skip")
+    first = "; ".join(str(problem) for problem in broken[:3])
+    warnings.warn(f"{count} and are left out: {first}{'; ...' if len(broken) > 3 else ''}", stacklevel=4)
+
+
+def _left(samples: StoredSamples, decoded: Decoded, resize: int | None) -> StoredSamples:
+    reader = decoded.reader
+    if isinstance(reader, MemoryReader) and resize is not None:
+        reader = MemoryReader(resize_images(reader.inputs, resize))
+    samples = StoredSamples(samples.ids, samples.labels, samples.classes, reader)
+    return samples.take(decoded.whole()) if decoded.broken else samples
+
+
+def _check(name: str, train: StoredSamples, test: StoredSamples | None) -> None:
+    for split, samples in (("training", train), ("test", test)):
+        if samples is None:
+            continue
+        if len(samples) == 0:
+            raise MosoError(f"the {split} split of {name} is empty")
+        check_labels(samples.labels, len(samples.classes))
+    present = np.unique(train.labels)
+    if len(present) < 2:
+        raise MosoError(
+            f"all {len(train)} training samples of {name} are of one class ({train.classes[present[0]]}); "
+            "there must be at least two to tell apart"
+        )
+    if test is not None and test.shape != train.shape:
+        raise MosoError(
+            f"training inputs of {name} have shape {train.shape} but test inputs {test.shape}; "
+            "give --resize PIXELS if they are images"
+        )
+    if test is not None and test.classes != train.classes:
+        raise MosoError(f"the test split of {name} has other classes than the training split")

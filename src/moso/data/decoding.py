@@ -1,0 +1,89 @@
+"""Decode everything once, or look at everything once where it does not fit into memory.
+
+Either way all broken images are known before training starts: their number is the user's first question.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moso.data.images import BrokenImageError, EncodedReader, naming_broken_image, open_image
+from moso.data.readers import MEMORY_LIMIT_BYTES, MemoryReader, Reader
+
+OnBroken = Literal["stop", "skip"]
+
+# Below this, decoding an image takes so little time that threads only fight over the interpreter's lock:
+# 50,000 PNGs of 32 x 32 take 4.2 s in one thread and 6.2 s in two.
+_PIXELS_WORTH_A_THREAD = 64 * 64
+_BLOCK = 128
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """A reader of all positions, and those of them whose images are broken."""
+
+    reader: Reader
+    broken: dict[int, BrokenImageError] = field(default_factory=dict)
+
+    def whole(self) -> NDArray[np.int64]:
+        """The positions of the images that can be decoded."""
+        return np.setdiff1d(np.arange(len(self.reader)), np.fromiter(self.broken, dtype=np.int64))
+
+
+def decode_all(reader: Reader, limit: int = MEMORY_LIMIT_BYTES, on_broken: OnBroken = "stop") -> Decoded:
+    """Everything in memory if that takes at most `limit` bytes; otherwise the reader as it is, looked through.
+
+    Looking through opens every image and verifies what its format lets verify without decoding: sizes, headers,
+    checksums. A JPEG cut off in the middle is found only by decoding it, so that is done where `on_broken` is
+    "skip" (the samples must be known before training starts); with "stop" such a file stops the run when it is met.
+    """
+    if not isinstance(reader, EncodedReader):
+        return Decoded(reader)
+    if len(reader) * int(np.prod(reader.shape)) > limit:
+        return Decoded(reader, dict(_broken(reader, lambda position: _look_at(reader, position, on_broken == "skip"))))
+    pixels = np.empty((len(reader), *reader.shape), dtype=np.uint8)
+    return Decoded(MemoryReader(pixels), dict(_broken(reader, lambda position: _fill(reader, position, pixels))))
+
+
+def _broken(
+    reader: EncodedReader, work: Callable[[int], BrokenImageError | None]
+) -> Iterator[tuple[int, BrokenImageError]]:
+    def through(block: range) -> list[tuple[int, BrokenImageError]]:
+        return [(position, problem) for position in block if (problem := work(position)) is not None]
+
+    blocks = [range(start, min(start + _BLOCK, len(reader))) for start in range(0, len(reader), _BLOCK)]
+    small = reader.image_shape[1] * reader.image_shape[2] < _PIXELS_WORTH_A_THREAD
+    with ThreadPoolExecutor(1 if small else min(4, os.cpu_count() or 1)) as threads:
+        for found in threads.map(through, blocks):
+            yield from found
+
+
+def _fill(reader: EncodedReader, position: int, pixels: NDArray[np.uint8]) -> BrokenImageError | None:
+    try:
+        pixels[position] = reader.pixels(position)
+    except BrokenImageError as problem:
+        return problem
+    return None
+
+
+def _look_at(reader: EncodedReader, position: int, thorough: bool) -> BrokenImageError | None:
+    try:
+        with naming_broken_image(reader.names(position)), open_image(reader.encoded(position)) as image:
+            width, height = image.size
+            if not thorough:
+                image.verify()
+            elif image.format == "JPEG":
+                image.draft("RGB", (1, 1))  # still read to its end, but at an eighth of the size
+                image.load()
+            else:
+                reader.picture(position)
+    except BrokenImageError as problem:
+        return problem
+    if reader.resize is None:
+        reader.check_size(position, width, height)
+    return None

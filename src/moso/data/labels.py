@@ -1,0 +1,169 @@
+"""Labels from a file, in place of the data set's own: `--labels FILE[:KEY]`.
+
+- `.npz`: KEY is the array, and may be left out where there is only one; `.npy` has no KEY. Numbers are class
+  indices, text is class names.
+- `.csv`, `.tsv`, `.txt`: KEY is the column, and may be left out for a column `label`, for the only column, and for
+  a file without a header. Values are class names; if one of them is none, all are class indices.
+- `.parquet`: KEY is the column, as for text; numbers are class indices, text is read as in text files.
+
+One label a sample, in the data set's order. A table with a column `id` is matched by id instead, so that rows may
+stand in any order.
+"""
+
+import csv
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from moso.data.samples import check_labels
+from moso.errors import MosoError
+
+# A table as columns of raw values; `None` names the only column of a file without a header.
+_Table = dict[str | None, list[Any]]
+
+
+def read_labels(spec: str, count: int, classes: Sequence[str], ids: pa.Array | None = None) -> NDArray[np.int64]:
+    """The labels `[count]` that `spec` (FILE or FILE:KEY) gives, as indices into `classes`.
+
+    `ids` are the samples' own ids; a table's `id` column is matched against them, and ignored without them.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "labels.csv"
+    >>> _ = file.write_text("label\\ndog\\ncat\\n")
+    >>> read_labels(str(file), 2, ["cat", "dog"])
+    array([1, 0])
+    """
+    file, key = _split_key(spec)
+    values, own_ids = _read(file, key, classes)
+    if len(values) != count:
+        raise MosoError(f"label file {file} has {len(values)} labels but the data set has {count} samples")
+    if own_ids is not None and ids is not None:
+        values = values[_order(file, own_ids, ids)]
+    try:
+        return check_labels(_as_numbers(values, classes), len(classes))
+    except MosoError as problem:
+        raise MosoError(f"label file {file}: {problem}") from problem
+
+
+def _split_key(spec: str) -> tuple[Path, str | None]:
+    whole = Path(spec).expanduser()
+    if whole.is_file():
+        return whole, None
+    name, colon, key = spec.rpartition(":")
+    file = Path(name).expanduser() if colon else whole
+    if not file.is_file():
+        raise MosoError(f"there is no label file {file}")
+    return file, key
+
+
+def _read(file: Path, key: str | None, classes: Sequence[str]) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """The raw labels, and the ids beside them if there are any."""
+    suffix = file.suffix.lower()
+    try:
+        if suffix in (".npz", ".npy"):
+            return _read_numpy(file, key), None
+        if suffix == ".parquet":
+            table: _Table = dict(pq.read_table(file).to_pydict())
+        elif suffix in (".csv", ".tsv", ".txt"):
+            table = _read_text(file, key, classes)
+        else:
+            raise MosoError(f"label file {file} is none of npz, npy, csv, tsv, txt, parquet")
+    except (OSError, ValueError, EOFError, csv.Error, zipfile.BadZipFile, pa.ArrowException) as problem:
+        # An array of Python objects would have to be unpickled, which numpy refuses with a ValueError.
+        raise MosoError(f"label file {file} cannot be read: {problem}") from problem
+    values = table[_choose(file, [name for name in table if name != "id"], key, "column")]
+    return _array(values), _array(table["id"]) if "id" in table else None
+
+
+def _read_numpy(file: Path, key: str | None) -> NDArray[Any]:
+    with file.open("rb") as stream:
+        loaded = np.load(stream, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            if key is not None:
+                raise MosoError(f"label file {file} is one array and has no key {key!r}")
+            return loaded
+        array: NDArray[Any] = loaded[_choose(file, list(loaded.files), key, "array")]
+        return array
+
+
+def _read_text(file: Path, key: str | None, classes: Sequence[str]) -> _Table:
+    with file.open(encoding="utf-8-sig", newline="") as stream:
+        rows = [row for row in csv.reader(stream, delimiter="\t" if file.suffix.lower() == ".tsv" else ",") if row]
+    if not rows:
+        raise MosoError(f"label file {file} is empty")
+    header = rows[0]
+    for number, row in enumerate(rows):
+        if len(row) != len(header):
+            raise MosoError(f"label file {file} has {len(row)} cells in row {number + 1} where row 1 has {len(header)}")
+    if len(header) == 1 and key is None and (header[0] in classes or _is_number(header[0])):
+        return {None: [row[0] for row in rows]}
+    return {name.strip(): [row[i].strip() for row in rows[1:]] for i, name in enumerate(header)}
+
+
+def _choose(file: Path, names: Sequence[Any], key: str | None, what: str) -> Any:
+    if key is not None:
+        if key not in names:
+            raise MosoError(f"label file {file} has no {what} {key!r}; it has: {', '.join(map(str, names))}")
+        return key
+    if "label" in names and what == "column":
+        return "label"
+    if len(names) != 1:
+        raise MosoError(
+            f"label file {file} has several {what}s ({', '.join(map(str, names))}); choose one: {file}:{what.upper()}"
+            if names
+            else f"label file {file} has no {what} of labels"
+        )
+    return names[0]
+
+
+def _array(values: Sequence[Any]) -> NDArray[Any]:
+    """Numbers as numbers, text as text; what is missing becomes NaN or an empty text."""
+    if any(isinstance(value, str) for value in values):
+        return np.array(["" if value is None else str(value) for value in values], dtype=np.str_)
+    if any(value is None for value in values):
+        return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    return np.asarray(values)
+
+
+def _order(file: Path, own: NDArray[Any], ids: pa.Array) -> NDArray[np.int64]:
+    """Which row of the file belongs to each sample."""
+    rows = {str(value): row for row, value in enumerate(own.tolist())}
+    order = [rows.get(str(value)) for value in ids.to_pylist()]
+    if len(rows) != len(own) or None in order:
+        missing = next((value for value in ids.to_pylist() if str(value) not in rows), None)
+        found = "names a sample twice" if len(rows) != len(own) else f"does not name sample {missing!r}"
+        raise MosoError(f"column id of label file {file} {found}; remove the column if rows are in the data's order")
+    return np.array(order, dtype=np.int64)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _as_numbers(values: NDArray[Any], classes: Sequence[str]) -> NDArray[Any]:
+    """Text as class indices: by name if all of it names classes, as numbers otherwise."""
+    if values.dtype.kind != "U" or values.ndim != 1:
+        return values
+    texts = values.tolist()
+    numbers = {name: number for number, name in enumerate(classes)}
+    for position, text in enumerate(texts):
+        if not text.strip():
+            raise MosoError(f"label of sample {position} is missing")
+        if text not in numbers and not _is_number(text):
+            raise MosoError(f"label {text!r} of sample {position} is neither a class name nor a number")
+    if all(text in numbers for text in texts):
+        return np.array([numbers[text] for text in texts], dtype=np.int64)
+    name = next((text for text in texts if not _is_number(text)), None)
+    if name is not None:
+        raise MosoError(f"some labels are class names ({name!r}) and some are numbers; use one or the other")
+    return np.array([float(text) for text in texts])

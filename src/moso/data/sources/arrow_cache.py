@@ -1,0 +1,51 @@
+"""Columns too large for memory, copied once into a file that the operating system pages in as needed.
+
+Parquet is compressed a page at a time, so that one image in the middle costs the whole page. An Arrow file is
+what memory would hold, and loader workers share it.
+"""
+
+import os
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from moso.files import replacing
+from moso.randomness import key
+
+
+def cache_folder() -> Path:
+    """Where copies are kept: `$MOSO_CACHE`, or `moso` in the user's cache folder."""
+    own = os.environ.get("MOSO_CACHE")
+    if own:
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "moso"
+
+
+def memory_mapped(files: Sequence[Path], columns: Sequence[str]) -> pa.Table:
+    """These columns of Parquet files, one after the other, from the disk instead of memory."""
+    parts = []
+    for file in files:
+        state = file.stat()
+        # Another size or time is another file: an old copy of it is never read.
+        name = key(str(file.resolve()), state.st_size, state.st_mtime_ns, *columns)
+        copy = cache_folder() / f"{file.stem}-{name:016x}.arrow"
+        if not copy.exists():
+            warnings.warn(
+                f"{file} is too large for memory; its columns {', '.join(columns)} are copied once to {copy}",
+                stacklevel=2,
+            )
+            _copy(file, columns, copy)
+        with pa.memory_map(str(copy)) as source:
+            parts.append(pa.ipc.open_file(source).read_all())
+    return pa.concat_tables(parts)
+
+
+def _copy(file: Path, columns: Sequence[str], copy: Path) -> None:
+    with replacing(copy) as temporary, pq.ParquetFile(file, memory_map=True) as parquet:
+        schema = pa.schema([parquet.schema_arrow.field(name) for name in columns])
+        with pa.OSFile(str(temporary), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+            for batch in parquet.iter_batches(batch_size=1024, columns=list(columns)):
+                writer.write_batch(batch)

@@ -1,0 +1,146 @@
+"""`folder:PATH`: image files, a folder a class.
+
+- `train/` and `val/` (or `validation/`, or `test/`), each with class folders; or class folders directly, and a
+  test split is held out of them.
+- Tiny-ImageNet as it is distributed: `train/CLASS/images/`, `val/images/` with `val/val_annotations.txt`.
+- ImageNet-1K with class folders in `val/`, or a flat `val/` with a label file (`flat_labels` says which).
+
+Classes are the folder names of the training split in sorted order; a `words.txt` (`n01443537<TAB>goldfish, ...`)
+in PATH gives them their names. Ids are paths below the split's folder, with forward slashes, sorted.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from moso.data.images import EncodedReader, Names, Paths
+from moso.data.samples import StoredSamples
+from moso.data.sources.flat_labels import read_flat_labels
+from moso.data.sources.source import Opened, Request, Source
+from moso.errors import MosoError
+
+IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
+_TEST_FOLDERS = ("val", "validation", "test")
+
+
+def open_folder(request: Request) -> Opened:
+    """The training and test split of a folder of images."""
+    root = Path(request.location).expanduser()
+    if not request.location or not root.is_dir():
+        raise MosoError(f"data set 'folder' needs a folder of images: {request.location or 'nothing'!r} is none")
+    # A class may be called "train" (CIFAR-100 has one); the folder of a split holds folders, that of a class images.
+    has_splits = bool(_subfolders(root / "train"))
+    train_root = root / "train" if has_splits else root
+    folders = _subfolders(train_root)
+    if not folders:
+        raise MosoError(
+            f"{root} holds no class folders; expected train/CLASS/IMAGE and val/CLASS/IMAGE, or CLASS/IMAGE"
+        )
+    ids = _images_by_class(train_root, folders)
+    classes = _class_names(root, folders)
+    train = _samples(train_root, ids, _first_folders(ids), folders, classes, request)
+    if not has_splits:
+        return train, None
+    for name in _TEST_FOLDERS:
+        if (root / name).is_dir():
+            ids, own_folders = _test_images(root, name, folders)
+            return train, _samples(root / name, ids, own_folders, folders, classes, request)
+    return train, None
+
+
+def _subfolders(folder: Path) -> list[str]:
+    if not folder.is_dir():
+        return []
+    with os.scandir(folder) as entries:
+        return sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
+
+
+def _images_below(root: Path, folder: str) -> list[str]:
+    """Paths of all images below `root/folder`, relative to `root`."""
+    found = []
+    for place, _, files in os.walk(root / folder, followlinks=True):
+        relative = Path(place).relative_to(root).as_posix()
+        prefix = "" if relative == "." else f"{relative}/"
+        found += [f"{prefix}{file}" for file in files if _is_image(file)]
+    return found
+
+
+def _is_image(file: str) -> bool:
+    # "._cat.jpg" and the like are notes that macOS leaves beside images.
+    return file.lower().endswith(IMAGE_SUFFIXES) and not file.startswith(".")
+
+
+def _first_folders(ids: Sequence[str]) -> list[str]:
+    return [path.partition("/")[0] for path in ids]
+
+
+def _images_by_class(root: Path, folders: Sequence[str]) -> list[str]:
+    ids = []
+    for folder in folders:
+        own = _images_below(root, folder)
+        if not own:
+            raise MosoError(f"class folder {root / folder} holds no images; remove it or fill it")
+        ids += own
+    return sorted(ids)
+
+
+def _test_images(root: Path, name: str, folders: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The test images, and the class folder that each belongs to."""
+    test_root = root / name
+    with os.scandir(test_root) as entries:
+        flat = any(entry.is_file() and _is_image(entry.name) for entry in entries)
+    own = _subfolders(test_root)
+    if flat or (own == ["images"] and "images" not in folders):
+        ids = sorted(_images_below(test_root, "images" if not flat else "."))
+        if not ids:
+            raise MosoError(f"{test_root} holds no images")
+        return ids, read_flat_labels(root, name, ids, folders)
+    if not own:
+        raise MosoError(f"{test_root} holds no images")
+    strangers = sorted(set(own) - set(folders))
+    if strangers:
+        raise MosoError(
+            f"{test_root} has a class folder {strangers[0]!r} that the training folder has not "
+            f"({len(strangers)} such folders)"
+        )
+    ids = _images_by_class(test_root, own)
+    return ids, _first_folders(ids)
+
+
+def _class_names(root: Path, folders: Sequence[str]) -> tuple[str, ...]:
+    """The first name that `words.txt` gives each folder; shared names are told apart by the folder."""
+    words = root / "words.txt"
+    if not words.is_file():
+        return tuple(folders)
+    lines = (line.partition("\t") for line in words.read_text(encoding="utf-8").splitlines())
+    known = {folder: name.split(",")[0].strip() for folder, _, name in lines}
+    names = [known.get(folder) or folder for folder in folders]
+    return tuple(
+        name if names.count(name) == 1 else f"{name} ({folder})" for name, folder in zip(names, folders, strict=True)
+    )
+
+
+def _samples(
+    root: Path,
+    ids: Sequence[str],
+    own_folders: Sequence[str],
+    folders: Sequence[str],
+    classes: tuple[str, ...],
+    request: Request,
+) -> StoredSamples:
+    numbers = {folder: number for number, folder in enumerate(folders)}
+    labels = np.array([numbers[folder] for folder in own_folders], dtype=np.int64)
+    column = pa.array(ids)
+    reader = EncodedReader.measured(Paths(root, column), Names(column, f"{root}/"), len(ids), request.resize)
+    return StoredSamples(column, labels, classes, reader)
+
+
+SOURCE = Source(
+    "folder:PATH",
+    "image files in class folders: train/ and val/, class folders alone, Tiny-ImageNet's own layout, or "
+    "ImageNet-1K with a flat val/ and a label file",
+    open_folder,
+)

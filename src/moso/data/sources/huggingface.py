@@ -1,0 +1,111 @@
+"""`hf:NAME[:CONFIG]`: whatever Hugging Face `datasets` can open: the hub, its cache, a local folder of data files,
+or a folder that `save_to_disk` wrote.
+
+The splits are `train` and `test`, `validation` or `valid`, whichever has labels; without one, a test split is held
+out. Columns are found as in Parquet files and named by the same options: `hf:NAME:CONFIG?label=COLUMN&image=COLUMN`.
+Ids are row numbers. The data stays in the cache's own memory-mapped files.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from moso.data.sources.location import split_options
+from moso.data.sources.source import Opened, Request, Source
+from moso.data.sources.tables import (
+    Columns,
+    check_same_classes,
+    choose_columns,
+    class_names,
+    is_labelled,
+    table_samples,
+)
+from moso.errors import MosoError
+
+_TEST_SPLITS = ("test", "validation", "valid")
+
+
+def open_huggingface(request: Request) -> Opened:
+    """The training and test split of a Hugging Face data set."""
+    place, options = split_options(request.location)
+    name, config = (place, None) if Path(place).exists() else _split_config(place)
+    if not name:
+        raise MosoError("data set 'hf' needs a name: hf:NAME or hf:NAME:CONFIG")
+    splits = _load(name, config)
+    if "train" not in splits:
+        raise MosoError(f"data set {name!r} has no split 'train'; it has: {', '.join(splits)}")
+    described = splits["train"].features.to_dict()
+    columns = choose_columns(splits["train"].features.arrow_schema, options, described, f"{name} (train)")
+    names = class_names(described, columns.label)
+    train = table_samples(_table(splits["train"], columns), columns, names, f"{name} (train)", request.resize)
+    for split in _TEST_SPLITS:
+        if split in splits and columns.label in splits[split].features:
+            table = _table(splits[split], columns)
+            if is_labelled(table[columns.label]):
+                own = class_names(splits[split].features.to_dict(), columns.label)
+                check_same_classes(train.classes, own, f"{name} ({split})")
+                return train, table_samples(table, columns, train.classes, f"{name} ({split})", request.resize)
+    return train, None
+
+
+def _split_config(place: str) -> tuple[str, str | None]:
+    name, _, config = place.partition(":")
+    return name, config or None
+
+
+def _load(name: str, config: str | None) -> Any:
+    """The data set's splits by name."""
+    try:
+        import datasets
+    except ImportError as problem:
+        raise MosoError(
+            f'data set hf:{name} needs Hugging Face datasets: pip install "moso-prune[vision]" ({problem})'
+        ) from problem
+    try:
+        with _no_bars(datasets):
+            folder = Path(name)
+            if (folder / "dataset_dict.json").is_file() or (folder / "state.json").is_file():
+                loaded = datasets.load_from_disk(name)
+            else:
+                loaded = datasets.load_dataset(name, config)
+    except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as problem:
+        reason = " ".join(str(problem).split())
+        raise MosoError(
+            f"Hugging Face datasets cannot open {name!r}{f' ({config})' if config else ''}: {reason}; check the name, "
+            "or the network if it is not in the cache yet"
+        ) from problem
+    return loaded if isinstance(loaded, dict) else {"train": loaded}
+
+
+@contextmanager
+def _no_bars(datasets: Any) -> Iterator[None]:
+    """No progress bars but our own; the user's choice is as it was afterwards."""
+    shown = datasets.are_progress_bars_disabled() is False
+    if shown:
+        datasets.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if shown:
+            datasets.enable_progress_bars()
+
+
+def _table(split: Any, columns: Columns) -> pa.Table:
+    """The columns as they lie in the cache: images are not decoded."""
+    from datasets import Image
+
+    selected = split.select_columns(columns.all())
+    if columns.image is not None and isinstance(split.features[columns.image], Image):
+        selected = selected.cast_column(columns.image, Image(decode=False))
+    return selected.with_format("arrow")[:]
+
+
+SOURCE = Source(
+    "hf:NAME[:CONFIG]",
+    "anything that Hugging Face datasets opens: the hub, its cache, a folder of data files, a folder that "
+    "save_to_disk wrote; options as for parquet",
+    open_huggingface,
+)

@@ -1,0 +1,30 @@
+"""Locations with options: `PATH?label=coarse_label&image=img`."""
+
+from collections.abc import Mapping
+from urllib.parse import parse_qsl
+
+from moso.errors import MosoError, unknown_name
+
+# What may stand behind the question mark, and what it means.
+OPTIONS = ("label", "image", "features")
+
+
+def split_options(location: str) -> tuple[str, Mapping[str, str]]:
+    """The location itself, and its options.
+
+    `label` names the label column, `image` the column of encoded images, `features` the numeric columns to
+    learn from, separated by commas.
+
+    >>> split_options("data/train.parquet?label=coarse_label")
+    ('data/train.parquet', {'label': 'coarse_label'})
+    """
+    place, mark, query = location.partition("?")
+    if not mark:
+        return place, {}
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    for name in options:
+        if name not in OPTIONS:
+            raise unknown_name("option", name, OPTIONS)
+    if not options or not all(options.values()):
+        raise MosoError(f"options of {place!r} must be written NAME=COLUMN, joined by '&', not {query!r}")
+    return place, options

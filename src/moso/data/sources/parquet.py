@@ -1,0 +1,170 @@
+"""`parquet:PATH`: Parquet files of images (Hugging Face's `Image` layout or plain bytes) or of numeric columns.
+
+PATH is a folder with `train*.parquet` (shards in the order of their names) and perhaps `test*.parquet`,
+`validation*.parquet` or `val*.parquet`, there or in its `data/`; or one file. A file called `train*.parquet` is
+accompanied by the test files beside it; any other file stands alone, and a test split is held out of it.
+
+The label is the column `label`, `labels`, `target` or `fine_label`; `PATH?label=coarse_label` names another,
+`?image=COLUMN` the image, `?features=COLUMN,COLUMN` the numbers to learn from. Class names come from the file's
+own description, or from a `classes.txt` beside it (`coarse_classes.txt` for `coarse_label`), or are numbers.
+Ids are row numbers over the shards in order.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from moso.data.samples import StoredSamples
+from moso.data.sources.arrow_cache import memory_mapped
+from moso.data.sources.location import split_options
+from moso.data.sources.source import Opened, Request, Source
+from moso.data.sources.tables import (
+    LABEL_NAMES,
+    Columns,
+    check_same_classes,
+    choose_columns,
+    class_names,
+    is_labelled,
+    table_samples,
+)
+from moso.errors import MosoError
+
+# In the order of preference: a test split without labels (-1, as ImageNet's) is passed over.
+_TEST_PREFIXES = ("test", "validation", "val")
+
+
+def open_parquet(request: Request) -> Opened:
+    """The training and test split of a file or folder."""
+    place, options = (request.location, {}) if Path(request.location).exists() else split_options(request.location)
+    if not place:
+        raise MosoError("data set 'parquet' needs a path: parquet:PATH")
+    train_files, test_candidates = find_files(Path(place).expanduser())
+    schema = _schema(train_files[0])
+    described = _described(schema)
+    where = _where(train_files)
+    columns = choose_columns(schema, options, described, where)
+    classes = class_names(described, columns.label) or _listed_classes(train_files[0].parent, columns.label)
+    train = _samples(train_files, columns, classes, request)
+    for files in test_candidates:
+        if _is_labelled(files, columns.label):
+            names = class_names(_described(_schema(files[0])), columns.label)
+            check_same_classes(train.classes, names, _where(files))
+            return train, _samples(files, columns, train.classes, request)
+    return train, None
+
+
+def find_files(path: Path) -> tuple[list[Path], list[list[Path]]]:
+    """The training shards, and the shards of every split that could be the test."""
+    if path.is_file():
+        beside = path.parent if path.name.startswith("train") else None
+        return [path], _candidates(beside) if beside else []
+    if not path.is_dir():
+        raise MosoError(f"there is no Parquet file or folder {path}")
+    for folder in (path, path / "data"):
+        train = sorted(folder.glob("train*.parquet"))
+        if train:
+            return train, _candidates(folder)
+    rest = sorted(path.glob("*.parquet"))
+    if not rest:
+        raise MosoError(f"folder {path} holds no Parquet files (train*.parquet, test*.parquet)")
+    if any(file.name.startswith(_TEST_PREFIXES) for file in rest):
+        raise MosoError(f"folder {path} holds {rest[0].name} but no train*.parquet")
+    return rest, []
+
+
+def _candidates(folder: Path) -> list[list[Path]]:
+    found = []
+    for prefix in _TEST_PREFIXES:
+        files = sorted(folder.glob(f"{prefix}*.parquet"))
+        if prefix == "val":
+            files = [file for file in files if not file.name.startswith("validation")]
+        if files:
+            found.append(files)
+    return found
+
+
+def _where(files: Sequence[Path]) -> str:
+    return str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
+
+
+def _schema(file: Path) -> pa.Schema:
+    try:
+        return pq.read_schema(file)
+    except (pa.ArrowException, OSError) as problem:
+        raise MosoError(f"{file} is not a readable Parquet file ({problem})") from problem
+
+
+def _described(schema: pa.Schema) -> Mapping[str, Any]:
+    """Hugging Face's description of the columns, which travels in the file's metadata."""
+    text = (schema.metadata or {}).get(b"huggingface")
+    if text is None:
+        return {}
+    try:
+        features = json.loads(text)["info"]["features"]
+    except (ValueError, LookupError, TypeError) as problem:
+        raise MosoError(f"the 'huggingface' description in the Parquet file cannot be read ({problem})") from problem
+    return features if isinstance(features, dict) else {}
+
+
+def _listed_classes(folder: Path, label: str) -> tuple[str, ...] | None:
+    names = [f"{label.removesuffix('_label')}_classes.txt", *(["classes.txt"] if label in LABEL_NAMES else [])]
+    for file in (folder / name for name in names):
+        if file.is_file():
+            return tuple(line for line in file.read_text(encoding="utf-8").splitlines() if line.strip())
+    return None
+
+
+def _read(files: Sequence[Path], columns: Sequence[str], memory_limit: int) -> pa.Table:
+    try:
+        size = 0
+        for file in files:
+            with pq.ParquetFile(file, memory_map=True) as parquet:
+                size += _uncompressed(parquet.metadata, columns)
+        if size > memory_limit:
+            return memory_mapped(files, columns)
+        tables = []
+        for file in files:
+            with pq.ParquetFile(file, memory_map=True) as parquet:
+                tables.append(parquet.read(columns=list(columns)).replace_schema_metadata(None))
+        return pa.concat_tables(tables)
+    except (pa.ArrowException, OSError) as problem:
+        raise MosoError(
+            f"columns {', '.join(columns)} of {_where(files)} cannot be read as one table ({problem})"
+        ) from problem
+
+
+def _uncompressed(metadata: pq.FileMetaData, columns: Sequence[str]) -> int:
+    size = 0
+    for group in range(metadata.num_row_groups):
+        for number in range(metadata.num_columns):
+            leaf = metadata.row_group(group).column(number)
+            if leaf.path_in_schema.split(".")[0] in columns:
+                size += leaf.total_uncompressed_size
+    return size
+
+
+def _is_labelled(files: Sequence[Path], label: str) -> bool:
+    if label not in _schema(files[0]).names:
+        return False
+    return is_labelled(_read(files, [label], memory_limit=2**62)[label])
+
+
+def _samples(files: Sequence[Path], columns: Columns, classes: Sequence[str] | None, request: Request) -> StoredSamples:
+    for file in files:
+        missing = [name for name in columns.all() if name not in _schema(file).names]
+        if missing:
+            raise MosoError(f"{file} has no column {missing[0]!r}, which the first file has")
+    table = _read(files, columns.all(), request.memory_limit)
+    return table_samples(table, columns, classes, _where(files), request.resize)
+
+
+SOURCE = Source(
+    "parquet:PATH",
+    "Parquet files of images (Hugging Face layout or bytes) or numeric columns: a file, or a folder with "
+    "train*.parquet and test*.parquet; options ?label=COLUMN&image=COLUMN&features=COLUMN,COLUMN",
+    open_parquet,
+)

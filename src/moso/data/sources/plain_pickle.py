@@ -1,0 +1,148 @@
+"""Read a pickle of plain containers and numpy arrays, and run nothing that it asks for.
+
+A pickle is a program. This reader gives it no function to call: the three globals that numpy writes for an
+array are answered with stand-ins that note their arguments, and any other global is refused by name.
+"""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from moso.errors import MosoError
+
+
+class _Token:
+    """Stands where a class is passed as an argument; it has no attribute that a pickle could set."""
+
+    __slots__ = ()
+
+
+class _Type:
+    """The stand-in for `numpy.dtype(...)`."""
+
+    __slots__ = ("code",)
+
+    def __init__(self, code: Any, *_: Any) -> None:
+        self.code = code.decode("latin1") if isinstance(code, bytes) else str(code)
+
+    def __setstate__(self, state: Any) -> None:
+        # Byte order and fields: of no use for the one-byte and native types that are let through.
+        pass
+
+
+class _Array:
+    """The stand-in for an array under construction."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value: np.ndarray[Any, Any] | None = None
+
+    def __setstate__(self, state: Any) -> None:
+        _, shape, kind, fortran, content = state
+        self.value = _from_bytes(content, kind, shape, "F" if fortran else "C")
+
+
+_PLAIN_TYPES = {"u1", "i1", "i4", "i8", "f4", "f8", "b1"}
+
+
+def _from_bytes(content: Any, kind: Any, shape: Any, order: Any) -> np.ndarray[Any, Any]:
+    if not isinstance(kind, _Type) or kind.code not in _PLAIN_TYPES:
+        raise ValueError("an array of other things than numbers")
+    return np.frombuffer(bytes(content), dtype=f"<{kind.code}").reshape(shape, order=order)
+
+
+class _Blank:
+    """The stand-in for numpy's `_reconstruct`, which makes an empty array for a later state to fill."""
+
+    __slots__ = ()
+
+    def __call__(self, *_: Any) -> _Array:
+        return _Array()
+
+
+class _FromBuffer:
+    """The stand-in for numpy's `_frombuffer`, which newer pickles use."""
+
+    __slots__ = ()
+
+    def __call__(self, content: Any, kind: Any, shape: Any, order: Any) -> _Array:
+        array = _Array()
+        array.value = _from_bytes(content, kind, shape, order)
+        return array
+
+
+class _MakeType:
+    __slots__ = ()
+
+    def __call__(self, code: Any, *rest: Any) -> _Type:
+        return _Type(code, *rest)
+
+
+class _Latin1:
+    """The stand-in for `_codecs.encode`, by which Python 3 writes bytes for Python 2."""
+
+    __slots__ = ()
+
+    def __call__(self, text: Any, encoding: Any = "latin1") -> bytes:
+        return str(text).encode("latin1")
+
+
+_ALLOWED: dict[tuple[str, str], Any] = {
+    ("numpy", "ndarray"): _Token(),
+    ("numpy", "dtype"): _MakeType(),
+    ("_codecs", "encode"): _Latin1(),
+    **{(f"{core}.multiarray", "_reconstruct"): _Blank() for core in ("numpy.core", "numpy._core")},
+    **{(f"{core}.numeric", "_frombuffer"): _FromBuffer() for core in ("numpy.core", "numpy._core")},
+}
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    def __init__(self, path: Path, stream: Any) -> None:
+        super().__init__(stream, encoding="bytes")
+        self._path = path
+
+    def find_class(self, module: str, name: str) -> Any:
+        try:
+            return _ALLOWED[module, name]
+        except KeyError:
+            raise MosoError(
+                f"{self._path} asks for {module}.{name}, which no data file needs; it was not run, "
+                "and the file should not be trusted"
+            ) from None
+
+
+def read_plain_pickle(path: Path) -> Any:
+    """The containers and arrays of a pickle; byte strings of Python 2 stay bytes, dictionary keys included.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "batch"
+    >>> _ = path.write_bytes(pickle.dumps({b"labels": [3, 5], b"data": np.zeros((2, 4), dtype=np.uint8)}))
+    >>> read_plain_pickle(path)[b"data"].shape
+    (2, 4)
+    """
+    try:
+        with path.open("rb") as stream:
+            return _arrays(_PlainUnpickler(path, stream).load())
+    except MosoError:
+        raise
+    except OSError as problem:
+        raise MosoError(f"{path} cannot be read: {problem.strerror or problem}") from problem
+    except Exception as problem:
+        # The unpickler answers wrong bytes with whatever exception they happen to cause.
+        raise MosoError(f"{path} is cut off or is not a pickle of plain data ({problem})") from problem
+
+
+def _arrays(value: Any) -> Any:
+    """The same containers with arrays in place of their stand-ins."""
+    if isinstance(value, _Array):
+        if value.value is None:
+            raise ValueError("an array without content")
+        return value.value
+    if isinstance(value, dict):
+        return {_arrays(name): _arrays(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_arrays(part) for part in value)
+    return value

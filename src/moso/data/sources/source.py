@@ -1,0 +1,41 @@
+"""What a data source is: a name, and a function from what follows it to a training and a test split.
+
+A source lists samples, labels and classes, and says where the inputs are. It decodes nothing: that, label
+noise, held-out tests and normalisation are the same for all of them and live in `moso.data.dataset`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from moso.data.readers import MEMORY_LIMIT_BYTES
+from moso.data.samples import StoredSamples
+
+# The training split, and the test split if the source has one.
+Opened = tuple[StoredSamples, StoredSamples | None]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a source is asked to open: `location` is what the user wrote after the source's name and a colon."""
+
+    location: str = ""
+    resize: int | None = None
+    memory_limit: int = MEMORY_LIMIT_BYTES
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data source: how it is typed (`parquet:PATH`), what it is, and how it is opened."""
+
+    usage: str
+    description: str
+    open: Callable[[Request], Opened]
+
+    @property
+    def name(self) -> str:
+        """What stands before the colon.
+
+        >>> Source("parquet:PATH", "", lambda request: NotImplemented).name
+        'parquet'
+        """
+        return self.usage.partition(":")[0]

@@ -1,0 +1,139 @@
+"""kill -9 at any moment, start again: the same bytes as an undisturbed run."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import moso
+from moso.errors import MosoError
+
+RESULTS = ("scores.parquet", "selections.parquet", "evaluation.parquet")
+FLAGS = [
+    *("--model", "convnet-w4", "--epochs", "4", "--partitions", "3", "--time-steps", "4", "--seeds", "1"),
+    *("--ratio", "0.5", "--method", "moso", "--method", "moso-rank", "--label-noise", "0.1", "--augmentation", "crop"),
+]
+
+
+def command(out: Path, workers: int, *more: str) -> list[str]:
+    flags = [*FLAGS, "--out", str(out), "--workers", str(workers), "--checkpoint-seconds", "0", "--quiet", *more]
+    return [sys.executable, "-m", "moso", "run", *flags]
+
+
+def results(root: Path) -> dict[str, bytes]:
+    files = [*RESULTS, "scores/moso.parquet", "scores/moso-rank.json", "run.toml"]
+    terms = sorted(path.relative_to(root) for path in root.glob("terms/*/*.npz"))
+    trajectory = sorted(path.relative_to(root) for path in root.glob("trajectory/*/*.safetensors"))
+    return {str(name): (root / name).read_bytes() for name in [*files, *terms, *trajectory]}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory) -> dict[str, bytes]:
+    out = tmp_path_factory.mktemp("undisturbed") / "run"
+    subprocess.run(command(out, 1), check=True)
+    return results(out)
+
+
+def kill_until_done(out: Path, workers: int, draw: random.Random, kills: int) -> None:
+    """Start, let it live a random while after its first sign of work, kill -9; again and again; then let it finish."""
+    for _ in range(kills):
+        before = _signs(out)
+        process = subprocess.Popen(command(out, workers), start_new_session=True)
+        deadline = time.monotonic() + 60
+        while _signs(out) == before and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.005)
+        time.sleep(draw.random() * 0.8)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    subprocess.run(command(out, workers), check=True)
+
+
+def _signs(out: Path) -> int:
+    events = out / "events.jsonl"
+    return events.stat().st_size if events.exists() else 0
+
+
+@pytest.mark.parametrize(("workers", "kills"), [(1, 5), (2, 3)])
+def test_killed_at_random_moments_the_run_ends_with_the_same_bytes(tmp_path, undisturbed, workers, kills):
+    kill_until_done(tmp_path / "run", workers, random.Random(workers), kills)
+    assert results(tmp_path / "run") == undisturbed
+    assert not list((tmp_path / "run").rglob("*.moso-tmp"))
+
+
+@pytest.mark.long
+def test_killed_many_times_the_run_ends_with_the_same_bytes(tmp_path, undisturbed):
+    draw = random.Random(7)
+    for trial in range(10):
+        kill_until_done(tmp_path / str(trial), 1 + trial % 2, draw, 5)
+        assert results(tmp_path / str(trial)) == undisturbed
+
+
+def test_run_toml_repeats_the_run_byte_for_byte(tmp_path, undisturbed):
+    (tmp_path / "run.toml").write_bytes(undisturbed["run.toml"])
+    again = [
+        sys.executable,
+        "-m",
+        "moso",
+        "run",
+        str(tmp_path / "run.toml"),
+        "--out",
+        str(tmp_path / "again"),
+        "--quiet",
+    ]
+    subprocess.run([*again, "--workers", "2"], check=True)
+    assert results(tmp_path / "again") == undisturbed
+
+
+def test_stages_one_by_one_give_the_same_bytes(tmp_path, undisturbed):
+    out = tmp_path / "run"
+    verbs = [
+        ["train", *FLAGS, "--out", str(out)],
+        *([verb, str(out)] for verb in ("score", "select", "evaluate", "report")),
+    ]
+    for verb in verbs:
+        subprocess.run([sys.executable, "-m", "moso", *verb, "--quiet"], check=True)
+    assert results(out) == undisturbed
+    assert (out / "report.html").stat().st_size > 1000
+
+
+def test_a_worker_dies_with_the_run_that_made_it(tmp_path):
+    process = subprocess.Popen(command(tmp_path / "run", 2, "--epochs", "400"), start_new_session=True)
+    deadline = time.monotonic() + 60
+    while not _signs(tmp_path / "run") and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(3)
+    group = os.getpgid(process.pid)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    for _ in range(100):
+        if not _alive(group):
+            return
+        time.sleep(0.1)
+    os.killpg(group, signal.SIGKILL)
+    raise AssertionError("worker processes outlived the run that was killed")
+
+
+def _alive(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_second_run_on_the_same_directory_is_refused(tmp_path):
+    root = tmp_path / "run"
+    first = moso.run.RunDirectory(root)
+    with (
+        first.locked(),
+        pytest.raises(MosoError, match="another moso is at work"),
+        moso.run.RunDirectory(root).locked(),
+    ):
+        pass
+    with first.locked():
+        pass

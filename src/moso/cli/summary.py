@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from moso.evaluation.summary import lines
+from moso.report.wording import duration as duration
 from moso.run.cells import all_cells
 from moso.run.costs import costs
 from moso.run.estimate import Estimate
@@ -16,18 +17,6 @@ from moso.run.job import Job
 def console() -> Console:
     """Standard output: as wide as the terminal, or as a page where there is none."""
     return Console(width=None if sys.stdout.isatty() else 120, highlight=False)
-
-
-def duration(seconds: float) -> str:
-    """Seconds as a person says them.
-
-    >>> duration(12.34), duration(200), duration(9000), duration(4e9)
-    ('12.3 s', '3.3 min', '2.5 h', '127 years')
-    """
-    for limit, unit, size in ((120, "s", 1), (7200, "min", 60), (172_800, "h", 3600), (63e6, "days", 86_400)):
-        if seconds < limit:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds / 31_557_600:,.0f} years"
 
 
 def print_summary(job: Job) -> None:

@@ -17,7 +17,7 @@ from moso.errors import MosoError, unknown_name
 from moso.evidence import Sampling
 from moso.methods import METHODS, find_method
 from moso.scores import Form
-from moso.selection import find_selector, kept_count
+from moso.selection import check_ratio, find_selector
 from moso.training.recipe import Match, TrainingRecipe, load_recipe, written_recipe
 
 FORMAT: Literal[1] = 1
@@ -122,7 +122,7 @@ class Configuration(BaseModel):
             find_method(method)
             find_selector(selector)
         for ratio in self.ratios:
-            kept_count(10**9, ratio)
+            check_ratio(ratio)
 
     def to_toml(self) -> str:
         """The whole configuration as TOML."""

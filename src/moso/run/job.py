@@ -12,12 +12,12 @@ from torch import nn
 
 from moso.data.dataset import DataSet, open_dataset
 from moso.data.partition import partition
-from moso.errors import MosoError
 from moso.evidence import ParameterFilter, sample_steps
 from moso.gradients import Loss, cross_entropy
 from moso.models import build_model, classifier_head
 from moso.run.configuration import Configuration
 from moso.run.directory import RunDirectory
+from moso.selection import kept_count
 from moso.training.loop import TrainingData
 from moso.training.recipe import TrainingRecipe
 
@@ -106,8 +106,8 @@ class Job:
                 self.time_steps(positions, seed)
         self.model(c.seed)
         self.model(c.seed, retraining=True)
-        if c.ratios and min(len(self.data.train) * (1 - ratio) for ratio in c.ratios) < 1:
-            raise MosoError(f"ratio {max(c.ratios)} would keep none of {len(self.data.train)} samples")
+        for ratio in c.ratios:
+            kept_count(len(self.data.train), ratio)
 
 
 def load_data(configuration: Configuration) -> DataSet:

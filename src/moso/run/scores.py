@@ -63,8 +63,7 @@ def _write_view(job: Job, seed: int, home: Path) -> None:
     for part, positions in enumerate(job.partitions(seed)):
         part_of[positions] = part
     columns = {"id": train.ids, "label": pa.array(train.labels), "partition": pa.array(part_of)}
-    for path in sorted((home / "scores").glob("*.parquet")):
-        columns[path.stem] = pq.read_table(path)["score"]
+    columns |= {name: pa.array(values) for name, values in read_scores(home).items()}
     write_table(home / "scores.parquet", pa.table(columns))
 
 

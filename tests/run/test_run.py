@@ -1,0 +1,135 @@
+"""A run as its reader finds it, and the invariants that hold whatever does the work."""
+
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import moso
+from moso.evidence import step_terms
+from moso.executors import InProcess, LocalProcesses
+from moso.run.configuration import Configuration
+from moso.run.costs import costs
+from moso.run.stages import begin, evaluate_stage, score_stage, select_stage, train_stage
+
+
+def carried_out(job, executor=None):
+    executor = executor or InProcess()
+    with job.directory.locked():
+        begin(job)
+        train_stage(job, executor)
+        score_stage(job, executor)
+        select_stage(job)
+        evaluate_stage(job, executor)
+    return moso.Run.open(job.directory.root)
+
+
+def test_the_contract_of_the_run_directory(small_run):
+    run = carried_out(small_run(label_noise=0.2))
+    root = run.directory.root
+    table = pq.read_table(root / "scores.parquet")
+    assert table.column_names == ["id", "label", "partition", "moso", "moso-rank", "moso-standardised", "random"]
+    assert len(table) == 1438
+    selections = pq.read_table(root / "selections.parquet")
+    assert selections.column_names == ["method", "selector", "parameters", "ratio", "seed", "id", "kept"]
+    evaluation = pq.read_table(root / "evaluation.parquet")
+    assert set(evaluation.column_names) >= {"method", "selector", "ratio", "seed", "network", "recipe", "accuracy"}
+    assert len(evaluation) == 6  # full data, three MoSo scores, random twice
+    for part in range(2):
+        steps = [point.step for point in run.trajectory(part)]
+        assert [path.name for path in sorted((root / f"trajectory/part-{part:03d}").iterdir())] == [
+            f"step-{step:08d}.safetensors" for step in steps
+        ]
+        with np.load(root / f"terms/part-{part:03d}/step-{steps[0]:08d}.npz", allow_pickle=False) as terms:
+            assert terms["dot"].shape == terms["squared_norm"].shape == (719,)
+    manifest = json.loads((root / "manifest.json").read_text())
+    assert manifest["format"] == 1
+    assert set(manifest["stages"]) == {"train", "score", "select", "evaluate"}
+    assert len(manifest["dataset"]["labels_drawn_at_random"]) == round(0.2 * 1438)
+    assert (root / "run.toml").read_text().startswith("format = 1")
+    assert all(json.loads(line)["time"] for line in (root / "events.jsonl").read_text().splitlines())
+
+
+def test_the_loop_of_the_docs_gives_the_scores_of_the_run(small_run):
+    """Proposition 1.1 from what the run left, by the library's own reading interface."""
+    run = carried_out(small_run())
+    net, data = run.build_model(), run.dataset("train")
+    scores = np.full(len(data), np.nan)
+    for part, indices in enumerate(run.partitions()):
+        trajectory, total = run.trajectory(part), np.zeros(len(indices))
+        N, T = len(indices), trajectory.total_steps
+        for point in trajectory:
+            point.load_into(net)
+            terms = step_terms(net, point, data, indices)
+            total += point.learning_rate * (N * terms.dot[0] - terms.squared_norm[0]) / (N - 1)
+        scores[indices] = total * T / N / len(trajectory)
+    np.testing.assert_allclose(run.scores()["moso"], scores, rtol=1e-9)
+    inputs, label = data[7]
+    assert inputs.shape == (1, 8, 8)
+    assert label == run.table()["label"][7].as_py()
+
+
+def test_workers_do_not_change_a_bit(small_run):
+    alone = carried_out(small_run("alone"))
+    with LocalProcesses(2) as executor:
+        beside = carried_out(small_run("beside"), executor)
+    for name in ("scores.parquet", "selections.parquet", "evaluation.parquet"):
+        assert (alone.directory.root / name).read_bytes() == (beside.directory.root / name).read_bytes()
+
+
+def test_every_surrogate_starts_from_one_recorded_state_and_follows_one_schedule(small_run):
+    run = carried_out(small_run(partitions=3))
+    histories = [run.history(part) for part in range(3)]
+    assert all(history["learning_rate"] == histories[0]["learning_rate"] for history in histories)
+    assert (run.directory.root / "state/initial.safetensors").exists()
+    assert {len(part) for part in run.partitions()} <= {479, 480}
+
+
+def test_one_partition_is_no_partition(small_run):
+    run = carried_out(small_run(partitions=1))
+    assert [part.tolist() for part in run.partitions()] == [list(range(1438))]
+
+
+def test_a_seed_is_the_whole_pipeline(small_run):
+    run = carried_out(small_run(seeds=2, seed=5))
+    first, second = run.scores(), run.scores(seed=6)
+    assert not np.array_equal(first["moso"], second["moso"])
+    assert not np.array_equal(run.partitions()[0], run.partitions(seed=6)[0])
+    assert {row["seed"] for row in run.evaluation()} == {5, 6}
+    # What a single seed gives does not depend on how many there are.
+    alone = carried_out(small_run("alone", seeds=1, seed=6))
+    np.testing.assert_array_equal(alone.scores()["moso"], second["moso"])
+
+
+def test_the_last_layer_alone_is_an_option(small_run):
+    whole, head = carried_out(small_run("whole")), carried_out(small_run("head", parameters="head"))
+    assert not np.allclose(whole.scores()["moso"], head.scores()["moso"])
+
+
+def test_costs_and_when_they_are_paid(small_run):
+    job = small_run(seeds=2)
+    carried_out(job)
+    spent = costs(job.directory, job.configuration)
+    assert spent.surrogates > 0
+    assert spent.scoring > 0
+    assert set(spent.retraining) == {0.0, 0.5}
+
+
+def test_a_configuration_survives_its_file(tmp_path):
+    configuration = Configuration.resolve(
+        {"recipe": "paper-cifar", "ratios": [0.7], "retrain_epochs": 3, "labels": "a.npz:b"}
+    )
+    (tmp_path / "run.toml").write_text(configuration.to_toml())
+    assert Configuration.read(tmp_path / "run.toml") == configuration
+    assert configuration.retraining.epochs == 3
+    assert configuration.surrogate.epochs == 50
+
+
+def test_kept_must_be_clear(small_run):
+    run = carried_out(small_run())
+    with pytest.raises(moso.MosoError, match="selections fit; say which"):
+        run.kept()
+    with pytest.raises(moso.MosoError, match="no selection fits"):
+        run.kept("moso", ratio=0.3)
+    assert len(run.kept("moso")) == 719

@@ -1,0 +1,149 @@
+"""Laws of the training loop: addressed, resumable to the bit, the optimiser it says it is."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from moso.data.samples import StoredSamples
+from moso.errors import MosoError
+from moso.randomness import seeded
+from moso.training.loop import Checkpoints, TrainingData, predict, train
+from moso.training.recipe import TrainingRecipe
+
+RECIPE = TrainingRecipe(
+    epochs=4, batch_size=16, learning_rate=0.05, schedule="cosine", nesterov=True, weight_decay=1e-3,
+    clip_norm=1.0, augmentation="crop-flip", warmup_epochs=1.0,
+)  # fmt: skip
+
+
+def data(recipe=RECIPE, seed=0, count=50, kept=None) -> TrainingData:
+    images = np.random.default_rng(0).integers(0, 255, (count, 1, 8, 8)).astype(np.uint8)
+    samples = StoredSamples.from_arrays(images, np.arange(count) % 3)
+    positions = np.arange(count) if kept is None else kept
+    return TrainingData(samples.training_view(recipe.augmentation, seed), positions, samples.keys)
+
+
+def network() -> nn.Module:
+    with seeded(0, "test"):
+        return nn.Sequential(
+            nn.Conv2d(1, 4, 3, padding=1),
+            nn.BatchNorm2d(4),
+            nn.ReLU(),
+            nn.Dropout(0.2),
+            nn.Flatten(),
+            nn.Linear(256, 3),
+        )
+
+
+def same(one: nn.Module, other: nn.Module) -> bool:
+    states = one.state_dict(), other.state_dict()
+    return all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+class Interruption(Exception):  # noqa: N818
+    pass
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize("stops", [[1], [4], [5, 9], [2, 3, 11]])
+def test_interrupted_and_resumed_the_weights_are_the_same_bits(tmp_path, stops, channels_last):
+    recipe = RECIPE.changed(channels_last=channels_last)
+    whole = network()
+    history = train(whole, data(recipe), recipe, seed=3)
+    checkpoints = Checkpoints(tmp_path / "position", seconds=0)
+    for stop in stops:
+
+        def interrupt(model, optimizer, step, epoch, stop=stop):
+            if step > stop:
+                raise Interruption
+
+        with pytest.raises(Interruption):
+            train(network(), data(recipe), recipe, seed=3, checkpoints=checkpoints, on_step=interrupt)
+    resumed = network()
+    again = train(resumed, data(recipe), recipe, seed=3, checkpoints=checkpoints)
+    assert same(whole, resumed)
+    assert history == again
+    assert len(history.loss) == 4
+
+
+def test_the_global_generators_neither_matter_nor_move():
+    one, two = network(), network()
+    train(one, data(), RECIPE, seed=0)
+    torch.manual_seed(99)
+    before = torch.random.get_rng_state()
+    train(two, data(), RECIPE, seed=0)
+    assert same(one, two)
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_it_is_torchs_own_sgd():
+    """Against a plain loop over the same batches."""
+    recipe = TrainingRecipe(epochs=2, batch_size=10, learning_rate=0.1, schedule="constant", weight_decay=1e-2)
+    ours = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
+    theirs = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
+    theirs.load_state_dict(ours.state_dict())
+    source = data(recipe)
+    train(ours, source, recipe, seed=5)
+    optimizer = torch.optim.SGD(theirs.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-2)
+    for epoch in range(2):
+        for positions in source.epoch_batches(10, epoch, 5):
+            inputs, labels = source.view.batch(positions, epoch)
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(theirs(inputs), labels).backward()
+            optimizer.step()
+    assert same(ours, theirs)
+
+
+def test_every_sample_is_seen_once_an_epoch_in_another_order():
+    source = data()
+    epochs = [np.concatenate(source.epoch_batches(16, epoch, 0)) for epoch in range(2)]
+    assert all(sorted(epoch.tolist()) == list(range(50)) for epoch in epochs)
+    assert epochs[0].tolist() != epochs[1].tolist()
+
+
+def test_the_order_of_a_sample_does_not_depend_on_who_else_is_kept():
+    kept = np.arange(0, 50, 2)
+    whole = np.concatenate(data().epoch_batches(50, 1, 0))
+    part = np.concatenate(data(kept=kept).epoch_batches(50, 1, 0))
+    assert [position for position in whole.tolist() if position % 2 == 0] == part.tolist()
+
+
+def test_equal_steps_means_as_many_updates_as_the_full_data_gets():
+    seen = []
+    train(
+        network(), data(kept=np.arange(10)), RECIPE, seed=0, total_steps=16,
+        on_step=lambda model, optimizer, step, epoch: seen.append((step, epoch, optimizer.param_groups[0]["lr"])),
+    )  # fmt: skip
+    assert [step for step, _, _ in seen] == list(range(1, 17))
+    assert seen[-1][1] == 15  # one batch of ten an epoch
+    assert seen[-1][2] == pytest.approx(0.0, abs=1e-3)
+    assert max(rate for _, _, rate in seen) == pytest.approx(0.05)
+
+
+def test_the_loss_goes_down_and_predictions_follow():
+    recipe = TrainingRecipe(epochs=30, batch_size=25, learning_rate=0.1, schedule="one-cycle")
+    model, source = network(), data(recipe)
+    history = train(model, source, recipe, seed=0)
+    assert history.loss[-1] < history.loss[0] / 2
+    outputs = predict(model, source.view, np.arange(50), batch_size=7)
+    assert (outputs.argmax(1).numpy() == np.arange(50) % 3).mean() > 0.8
+
+
+def test_low_precision_trains_too():
+    model = network()
+    recipe = RECIPE.changed(precision="bfloat16")
+    history = train(model, data(recipe), recipe, seed=0)
+    assert np.isfinite(history.loss).all()
+    assert next(model.parameters()).dtype == torch.float32
+
+
+def test_a_position_of_another_network_is_refused(tmp_path):
+    checkpoints = Checkpoints(tmp_path / "position", seconds=0)
+    with pytest.raises(Interruption):
+        train(
+            network(), data(), RECIPE, seed=0, checkpoints=checkpoints,
+            on_step=lambda model, optimizer, step, epoch: (_ for _ in ()).throw(Interruption) if step > 3 else None,
+        )  # fmt: skip
+    with pytest.raises(MosoError, match="does not fit the network"):
+        train(nn.Sequential(nn.Flatten(), nn.Linear(64, 3)), data(), RECIPE, seed=0, checkpoints=checkpoints)

@@ -69,4 +69,5 @@ def _write_view(job: Job, seed: int, home: Path) -> None:
 
 def read_scores(home: Path) -> dict[str, NDArray[np.float64]]:
     """Every score below a seed's folder, by name, in dataset order."""
-    return {path.stem: pq.read_table(path)["score"].to_numpy() for path in sorted((home / "scores").glob("*.parquet"))}
+    names = sorted(path.stem for path in (home / "scores").glob("*.parquet"))
+    return {name: pq.read_table(home / "scores" / f"{name}.parquet")["score"].to_numpy() for name in names}

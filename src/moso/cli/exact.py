@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from moso.cli.display import showing
 from moso.cli.exact_tables import Setting, print_comparison, print_cost, print_json, print_study, table_of
 from moso.data.dataset import open_dataset
-from moso.data.samples import Samples
+from moso.data.samples import Samples, StoredSamples
+from moso.data.views import Normalisation
 from moso.errors import MosoError
 from moso.evaluation.exact import exact_scores
 from moso.evaluation.exact_cost import exact_cost
@@ -36,6 +37,10 @@ def exact(
     labels: Annotated[str | None, typer.Option(help="FILE[:KEY] whose labels replace the training labels")] = None,
     label_noise: Annotated[float, typer.Option(help="share of samples that get a label drawn at random")] = 0.1,
     resize: Annotated[int | None, typer.Option(help="pixels every image is scaled and cut to")] = None,
+    inputs: Annotated[
+        str,
+        typer.Option(help="normalised, as networks meet them elsewhere, or plain: pixels in 0..1, numbers as stored"),
+    ] = "normalised",
     model: Annotated[str, typer.Option(help="the network")] = "linear",
     samples: Annotated[
         int | None, typer.Option(help=f"samples that make up S [{SAMPLES}; --estimate: all]", show_default=False)
@@ -73,6 +78,7 @@ def exact(
     checked_form, dtype = _form(form), _dtype(precision)
     _check(steps, learning_rate, epochs, time_steps, grid, estimate, out)
     train = open_dataset(dataset, labels=labels, label_noise=label_noise, seed=seed, resize=resize).train
+    train = _scaled(train, inputs)
     named = _named(train, leave_out)
     if samples is None:
         samples = len(train) if estimate else min(SAMPLES, len(train))
@@ -86,7 +92,9 @@ def exact(
     first = base.changed(learning_rate=rates[0], epochs=-(-totals[0] // data.steps_per_epoch(base.batch_size)))
     network = build_model(model, train.shape, len(train.classes), seed)
     view = train.evaluation_view()
-    about = Setting(dataset, label_noise, model, len(positions), recipe or "", base.batch_size, base.momentum, seed)
+    about = Setting(
+        dataset, label_noise, inputs, model, len(positions), recipe or "", base.batch_size, base.momentum, seed
+    )
 
     with threads(thread_count), showing(quiet or as_json) as progress:
         if estimate:
@@ -98,6 +106,7 @@ def exact(
                 total_steps=totals[0],
                 time_steps=time_steps or 10,
                 evaluation_view=view,
+                progress=progress,
             )
             print_cost(about, cost, as_json)
             return
@@ -143,6 +152,16 @@ def exact(
         print_comparison(about, train, comparisons[0])
     if out is not None and not as_json:
         typer.echo(f"scores written to {out}")
+
+
+def _scaled(train: Samples, inputs: str) -> Samples:
+    if inputs == "normalised":
+        return train
+    if inputs != "plain" or not isinstance(train, StoredSamples):
+        raise MosoError(f"--inputs {inputs}: it is 'normalised' or 'plain'")
+    pixels = train.reader.read(np.array([0])).dtype == np.uint8
+    channels = train.shape[0]
+    return train.normalised(Normalisation((0.0,) * channels, (255.0,) * channels) if pixels else Normalisation())
 
 
 def choose(train: Samples, count: int, seed: int, named: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -26,6 +26,7 @@ class Setting:
 
     dataset: str
     label_noise: float
+    inputs: str
     model: str
     samples: int
     recipe: str
@@ -37,7 +38,9 @@ class Setting:
         noise = f", {self.label_noise:.0%} label noise" if self.label_noise else ""
         batch = "full batch" if self.batch_size >= self.samples else f"batches of {self.batch_size}"
         momentum = f", momentum {self.momentum:g}" if self.momentum else ""
-        return f"{self.model} on {self.samples} samples of {self.dataset}{noise}, {batch}{momentum}, seed {self.seed}"
+        plain = ", plain inputs" if self.inputs == "plain" else ""
+        data = f"{self.samples} samples of {self.dataset}{plain}{noise}"
+        return f"{self.model} on {data}, {batch}{momentum}, seed {self.seed}"
 
 
 def print_comparison(about: Setting, train: Samples, comparison: Comparison) -> None:
@@ -118,12 +121,13 @@ def print_cost(about: Setting, cost: ExactCost, as_json: bool) -> None:
     table = Table(title=f"what exact scores would cost: {about}")
     for name in ("what", "time", "against MoSo"):
         table.add_column(name, justify="left" if name == "what" else "right")
-    rows = (
+    rows = [
         (f"one training, {cost.steps:,} steps", cost.one_training),
         (f"MoSo: that training and {cost.time_steps} scored time steps", cost.moso),
         (f"exact: {cost.samples:,} retrainings, one after another", cost.one_after_another),
-        (f"exact: the same, {cost.networks} networks side by side", cost.side_by_side),
-    )
+    ]
+    if cost.networks > 1:
+        rows.append((f"exact: the same, {cost.networks} networks side by side", cost.side_by_side))
     for what, seconds in rows:
         times = seconds / cost.moso
         table.add_row(what, duration(seconds), f"{times:.2g} x" if times < 10 else f"{times:,.0f} x")

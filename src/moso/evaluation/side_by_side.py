@@ -1,0 +1,185 @@
+"""Copies of one network that train in step: one parameter tensor holds that parameter of all of them.
+
+All copies start from the same state and see the same batches; each weighs the batch's losses in its own way.
+The arithmetic of an update is that of `torch.optim.SGD`, a model at a time.
+"""
+
+import copy
+import logging
+from typing import Any
+
+import torch
+from torch import nn
+from torch.func import functional_call, vmap
+
+from moso.evidence import State
+from moso.gradients import Loss, map_tensors, to_device
+from moso.gradients.losses import LossModule
+from moso.training.recipe import TrainingRecipe
+
+Tensors = dict[str, torch.Tensor]
+
+# What one block of models may hold; small blocks also stay nearer to the processor's caches.
+BLOCK_BYTES = 128 * 2**20
+_log = logging.getLogger(__name__)
+
+
+def at_precision(model: nn.Module, loss: Loss, dtype: torch.dtype) -> tuple[nn.Module, Loss]:
+    """A copy of the network in `dtype`, and the loss with the inputs of its batches in it too.
+
+    >>> from moso.gradients import cross_entropy
+    >>> network, loss = at_precision(nn.Linear(2, 2), cross_entropy, torch.float64)
+    >>> loss(network, (torch.zeros(3, 2), torch.tensor([0, 1, 0]))).dtype
+    torch.float64
+    """
+
+    def convert(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.to(dtype) if tensor.is_floating_point() else tensor
+
+    def converted_loss(network: nn.Module, batch: Any) -> torch.Tensor:
+        return loss(network, map_tensors(convert, batch))
+
+    return copy.deepcopy(model).to(dtype), converted_loss
+
+
+class SideBySide:
+    """`count` copies of a network, trained together by stochastic gradient descent.
+
+    The network given lends its architecture and its state, and keeps both.
+
+    >>> from moso.gradients import cross_entropy
+    >>> recipe = TrainingRecipe(epochs=1, batch_size=2, learning_rate=0.1, schedule="constant")
+    >>> pair = SideBySide(nn.Linear(2, 2), cross_entropy, 2, recipe)
+    >>> batch = (torch.eye(2), torch.tensor([0, 1]))
+    >>> pair.step(batch, torch.tensor([[0.5, 0.5], [1.0, 0.0]]), learning_rate=0.1).shape
+    torch.Size([2])
+    >>> bool((pair.trained["weight"][0] == pair.trained["weight"][1]).all())
+    False
+    """
+
+    def __init__(self, model: nn.Module, loss: Loss, count: int, recipe: TrainingRecipe, together: bool = True) -> None:
+        """`together=False` is for a network that `vmap` cannot take; there is then one copy only."""
+        assert together or count == 1
+        self.model = copy.deepcopy(model)
+        self.count = count
+        self.recipe = recipe
+        self.together = together
+        self.device = next(self.model.parameters()).device
+        self._module = LossModule(self.model, loss)
+        parameters, buffers = dict(self.model.named_parameters()), dict(self.model.named_buffers())
+        self.trained = {name: self._stacked(value) for name, value in parameters.items() if value.requires_grad}
+        self.buffers = {name: self._stacked(value) for name, value in buffers.items()}
+        self._momentum: Tensors = {}
+        # A tensor that the network has under two names is trained once and belongs to the state twice.
+        names = {id(value): name for name, value in {**buffers, **parameters}.items()}
+        kept = self.model.state_dict(keep_vars=True)
+        self._names = {name: names[id(value)] for name, value in kept.items()}
+        self._fixed = {name: value for name, value in parameters.items() if not value.requires_grad}
+
+    def _stacked(self, value: torch.Tensor) -> torch.Tensor:
+        return value.detach().expand(self.count, *value.shape).clone()
+
+    def step(self, batch: Any, weights: torch.Tensor, learning_rate: float) -> torch.Tensor:
+        """One update of every network by its `weights: [models, batch]`; the weighted losses before it, `[models]`."""
+        self.model.train()
+        leaves = {name: value.detach().requires_grad_() for name, value in self.trained.items()}
+        losses, self.buffers = self._losses(leaves, to_device(batch, self.device))
+        weighted = (weights.to(losses) * losses).sum(dim=1)
+        # The networks share nothing, so the gradient of the sum holds the gradient of each.
+        parts = torch.autograd.grad(weighted.sum(), list(leaves.values()), allow_unused=True)
+        with torch.no_grad():
+            self._descend(
+                {name: part for name, part in zip(leaves, parts, strict=True) if part is not None}, learning_rate
+            )
+        return weighted.detach()
+
+    @torch.no_grad()
+    def losses(self, batch: Any) -> torch.Tensor:
+        """Every network's losses in evaluation mode, `[models, batch]`."""
+        self.model.eval()
+        return self._losses(self.trained, to_device(batch, self.device))[0]
+
+    def state(self, number: int) -> State:
+        """Parameters and buffers of one of the networks, by name, as its `state_dict` has them."""
+        values = {name: value[number] for name, value in {**self.trained, **self.buffers}.items()}
+        values.update(self._fixed)
+        return {name: values[own].detach().clone() for name, own in self._names.items()}
+
+    def _losses(self, trained: Tensors, batch: Any) -> tuple[torch.Tensor, Tensors]:
+        def of_one(trained: Tensors, buffers: Tensors) -> tuple[torch.Tensor, Tensors]:
+            state = {f"model.{name}": value for name, value in {**trained, **buffers}.items()}
+            losses = functional_call(self._module, state, (batch,))
+            return losses, {name: state[f"model.{name}"] for name in buffers}
+
+        if self.together:
+            # Dropout draws one mask for all of them: they differ by their loss weights and by nothing else.
+            losses, buffers = vmap(of_one, randomness="same")(trained, self.buffers)
+            return losses, buffers
+        losses, buffers = of_one(
+            *({name: value[0] for name, value in stack.items()} for stack in (trained, self.buffers))
+        )
+        return losses[None], {name: value[None] for name, value in buffers.items()}
+
+    def _descend(self, gradients: Tensors, learning_rate: float) -> None:
+        recipe = self.recipe
+        if recipe.clip_norm is not None:
+            norms = torch.stack([torch.linalg.vector_norm(value.flatten(1), dim=1) for value in gradients.values()])
+            factor = (recipe.clip_norm / (torch.linalg.vector_norm(norms, dim=0) + 1e-6)).clamp(max=1.0)
+            gradients = {name: value * factor.view(-1, *[1] * (value.ndim - 1)) for name, value in gradients.items()}
+        for name, gradient in gradients.items():
+            parameter = self.trained[name]
+            if recipe.weight_decay:
+                gradient = gradient.add(parameter, alpha=recipe.weight_decay)
+            if recipe.momentum:
+                if name in self._momentum:
+                    self._momentum[name].mul_(recipe.momentum).add_(gradient)
+                else:
+                    self._momentum[name] = gradient.clone()
+                carried = self._momentum[name]
+                gradient = gradient.add(carried, alpha=recipe.momentum) if recipe.nesterov else carried
+            parameter.add_(gradient, alpha=-learning_rate)
+
+
+def runs_together(model: nn.Module, loss: Loss, batch: Any, recipe: TrainingRecipe) -> bool:
+    """Whether copies of this network can share a forward pass; announced if they cannot.
+
+    >>> from moso.gradients import cross_entropy
+    >>> recipe = TrainingRecipe(epochs=1, batch_size=2, learning_rate=0.1, schedule="constant")
+    >>> runs_together(nn.Linear(2, 2), cross_entropy, (torch.eye(2), torch.tensor([0, 1])), recipe)
+    True
+    """
+    # An error of the user's loss or network surfaces here, not as a failure of vmap.
+    one = SideBySide(model, loss, 1, recipe, together=False)
+    weights = torch.full_like(one.losses(batch), 0.5)
+    one.step(batch, weights, learning_rate=0.0)
+    try:
+        SideBySide(model, loss, 2, recipe).step(batch, weights.expand(2, -1), learning_rate=0.0)
+    except (RuntimeError, ValueError, NotImplementedError) as problem:
+        reason = str(problem).splitlines()[0]
+        _log.warning("%s: its copies train one by one, which is slow (%s)", type(model).__name__, reason)
+        return False
+    return True
+
+
+def models_that_fit(model: nn.Module, loss: Loss, batch: Any) -> int:
+    """How many copies may train at once on such batches inside `BLOCK_BYTES`, measured on one forward pass.
+
+    >>> from moso.gradients import cross_entropy
+    >>> models_that_fit(nn.Linear(2, 2), cross_entropy, (torch.eye(2), torch.tensor([0, 1]))) > 1_000
+    True
+    """
+    saved = 0
+
+    def count(tensor: torch.Tensor) -> torch.Tensor:
+        nonlocal saved
+        saved += tensor.numel() * tensor.element_size()
+        return tensor
+
+    network = copy.deepcopy(model).train()
+    device = next(network.parameters()).device
+    with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
+        loss(network, to_device(batch, device))
+    own: int = sum(value.numel() * value.element_size() for value in network.state_dict().values())
+    # Its state, the gradient, momentum and two temporaries of an update; the backward pass needs as much again
+    # as it saved.
+    return max(1, BLOCK_BYTES // (5 * own + 2 * saved))

@@ -1,0 +1,23 @@
+"""Softmax regression: the convex problem, where approximations can be held against the truth."""
+
+from math import prod
+
+from torch import Tensor, nn
+
+
+class SoftmaxRegression(nn.Module):
+    """All inputs, one linear layer.
+
+    >>> import torch
+    >>> SoftmaxRegression((1, 8, 8), classes=10)(torch.zeros(2, 1, 8, 8)).shape
+    torch.Size([2, 10])
+    """
+
+    def __init__(self, input_shape: tuple[int, ...], classes: int) -> None:
+        super().__init__()
+        self.classifier = nn.Linear(prod(input_shape), classes)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Logits `[batch, classes]` of inputs `[batch, ...]`."""
+        logits: Tensor = self.classifier(inputs.flatten(1))
+        return logits

@@ -1,0 +1,48 @@
+"""Networks of fully connected layers, for inputs of any shape."""
+
+from math import prod
+
+from torch import Tensor, nn
+
+
+class MultilayerPerceptron(nn.Module):
+    """Two hidden layers of `width` rectified units.
+
+    >>> import torch
+    >>> MultilayerPerceptron((64,), classes=10, width=32)(torch.zeros(2, 64)).shape
+    torch.Size([2, 10])
+    """
+
+    def __init__(self, input_shape: tuple[int, ...], classes: int, width: int) -> None:
+        super().__init__()
+        self.hidden1 = nn.Linear(prod(input_shape), width)
+        self.relu1 = nn.ReLU()
+        self.hidden2 = nn.Linear(width, width)
+        self.relu2 = nn.ReLU()
+        self.classifier = nn.Linear(width, classes)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Logits `[batch, classes]` of inputs `[batch, ...]`."""
+        features = self.relu1(self.hidden1(inputs.flatten(1)))
+        logits: Tensor = self.classifier(self.relu2(self.hidden2(features)))
+        return logits
+
+
+class TanhNetwork(nn.Module):
+    """One hidden layer of `width` tanh units: smooth, so that leave-one-out studies see no kinks.
+
+    >>> import torch
+    >>> TanhNetwork((64,), classes=10, width=16)(torch.zeros(2, 64)).shape
+    torch.Size([2, 10])
+    """
+
+    def __init__(self, input_shape: tuple[int, ...], classes: int, width: int) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(prod(input_shape), width)
+        self.tanh = nn.Tanh()
+        self.classifier = nn.Linear(width, classes)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Logits `[batch, classes]` of inputs `[batch, ...]`."""
+        logits: Tensor = self.classifier(self.tanh(self.hidden(inputs.flatten(1))))
+        return logits

@@ -1,0 +1,234 @@
+"""Plots as figures and as PNG bytes; the same numbers give the same bytes.
+
+Figures are made without pyplot: no window system, no global list of figures, nothing to close.
+"""
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib.style
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from moso.errors import MosoError
+from moso.evaluation.summary import Line, lines
+from moso.files import replacing
+from moso.report.findings import RANDOM
+from moso.report.wording import percent
+from moso.run.cells import FULL
+from moso.run.reading import Run
+from moso.run.scores import wanted_scores
+
+DOTS_PER_INCH = 160
+BINS = 60
+
+
+@dataclass(frozen=True)
+class Theme:
+    """The colours of a plot; `series` are told apart by colour-blind readers too (after Okabe and Ito)."""
+
+    paper: str
+    ink: str
+    faint: str
+    series: tuple[str, ...]
+    random: tuple[str, ...]
+
+
+LIGHT = Theme(
+    paper="#ffffff",
+    ink="#22262e",
+    faint="#d9dde3",
+    series=("#0072b2", "#d55e00", "#009e73", "#b0569a", "#c98a00", "#5b4fbf", "#3aa6d8", "#8c4a2f"),
+    random=("#6b7280", "#9aa1ab"),
+)
+DARK = Theme(
+    paper="#1b1f27",
+    ink="#dfe3ea",
+    faint="#3a414d",
+    series=("#56b4e9", "#ff8f4d", "#35c9a0", "#e39acb", "#f0c24b", "#a79cff", "#9fe0ff", "#d99a7c"),
+    random=("#a5adba", "#7c8594"),
+)
+_MARKERS = "osD^vP*X"
+_DASHES = ("-", "--", "-.", ":")
+
+
+@contextmanager
+def _house_style(theme: Theme) -> Iterator[None]:
+    """Matplotlib as it comes, whatever the user's own settings are, in the colours of a theme."""
+    colours = {
+        "figure.facecolor": theme.paper,
+        "axes.facecolor": theme.paper,
+        "axes.edgecolor": theme.ink,
+        "axes.labelcolor": theme.ink,
+        "text.color": theme.ink,
+        "xtick.color": theme.ink,
+        "ytick.color": theme.ink,
+        "legend.labelcolor": theme.ink,
+        "grid.color": theme.faint,
+        "text.parse_math": False,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "font.size": 10,
+    }
+    with matplotlib.style.context(["default", colours]):
+        yield
+
+
+def accuracy_figure(rows: Sequence[Line], *, theme: Theme = LIGHT, title: str = "") -> Figure:
+    """Accuracy against the share removed, a line a method with its standard deviation; all data as a band.
+
+    >>> rows = [Line("moso", "top", ratio, (90.0, 91.0)) for ratio in (0.4, 0.8)] + [Line("full", "none", 0.0, (95.0,))]
+    >>> [text.get_text() for text in accuracy_figure(rows).legends[0].get_texts()]
+    ['all data', 'moso (top)']
+    """
+    with _house_style(theme):
+        figure = Figure(figsize=(8.6, 4.3), dpi=DOTS_PER_INCH, layout="constrained")
+        axes = figure.add_subplot()
+        pairs = list(dict.fromkeys((row.method, row.selector) for row in rows if row.method != FULL))
+        ratios = sorted({row.ratio for row in rows if row.method != FULL})
+        full = next((row for row in rows if row.method == FULL), None)
+        if full is not None:
+            axes.axhspan(full.mean - full.spread, full.mean + full.spread, color=theme.ink, alpha=0.12, linewidth=0)
+            axes.axhline(full.mean, color=theme.ink, linewidth=1.2, label="all data")
+        # Side by side, so that error bars at one ratio do not hide each other.
+        room = min(np.diff(ratios), default=0.2) * 0.18
+        styles = _styles(pairs, theme)
+        for number, pair in enumerate(pairs):
+            own = sorted((row for row in rows if (row.method, row.selector) == pair), key=lambda row: row.ratio)
+            shift = room * (number / (len(pairs) - 1) - 0.5) if len(pairs) > 1 else 0.0
+            colour, marker, dashes = styles[pair]
+            axes.errorbar(
+                [row.ratio + shift for row in own],
+                [row.mean for row in own],
+                yerr=[row.spread for row in own],
+                label=own[0].name,
+                color=colour,
+                marker=marker,
+                linestyle=dashes,
+                markersize=5.5,
+                linewidth=1.6,
+                elinewidth=1.1,
+                capsize=3,
+            )
+        axes.set_xticks(ratios, [percent(ratio) for ratio in ratios])
+        axes.set_xlabel("share of the training data removed")
+        axes.set_ylabel("test accuracy in %")
+        axes.grid(axis="y", linewidth=0.7)
+        axes.set_axisbelow(True)
+        if title:
+            axes.set_title(title, loc="left", fontsize=12)
+        if full is not None or pairs:
+            figure.legend(loc="outside right upper", frameon=False)
+    return figure
+
+
+def _styles(pairs: Sequence[tuple[str, str]], theme: Theme) -> dict[tuple[str, str], tuple[str, str, str]]:
+    """Colour, marker and dashes of every pair; random baselines are grey and dashed."""
+    styles = {}
+    scored = [pair for pair in pairs if pair[0] != RANDOM]
+    for number, pair in enumerate(scored):
+        turn, place = divmod(number, len(theme.series))
+        styles[pair] = theme.series[place], _MARKERS[number % len(_MARKERS)], _DASHES[turn % len(_DASHES)]
+    for number, pair in enumerate(pair for pair in pairs if pair[0] == RANDOM):
+        styles[pair] = theme.random[number % len(theme.random)], "Xs"[number % 2], ("--", ":")[number % 2]
+    return styles
+
+
+def scores_figure(
+    scores: Mapping[str, NDArray[np.float64]],
+    *,
+    drawn: NDArray[np.bool_] | None = None,
+    theme: Theme = LIGHT,
+) -> Figure:
+    """A histogram a score, zero marked; `drawn: [n]` says whose label was drawn at random, shown in another colour.
+
+    The outermost 0.5 % at each end are counted in the outermost bars, so that a few extremes do not squeeze the rest.
+    """
+    columns = min(3, max(1, len(scores)))
+    rows = -(-len(scores) // columns)
+    with _house_style(theme):
+        width = 8.6 if columns > 1 else 5.2
+        figure = Figure(figsize=(width, 2.7 * max(1, rows) + 0.3), dpi=DOTS_PER_INCH, layout="constrained")
+        for number, (name, values) in enumerate(scores.items()):
+            axes = figure.add_subplot(rows, columns, number + 1)
+            _histogram(axes, values, drawn, theme)
+            axes.set_title(name, fontsize=10.5)
+            axes.set_xlabel("score")
+            if number % columns == 0:
+                axes.set_ylabel("samples")
+        if drawn is not None and drawn.any():
+            handles, labels = figure.axes[0].get_legend_handles_labels()
+            figure.legend(handles, labels, loc="outside upper right", frameon=False, ncols=2)
+    return figure
+
+
+def _histogram(axes: Axes, values: NDArray[np.float64], drawn: NDArray[np.bool_] | None, theme: Theme) -> None:
+    low, high = np.quantile(values, [0.005, 0.995])
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    inside = np.clip(values, low, high)
+    edges = np.linspace(low, high, BINS + 1)
+    parts, labels = [inside], ["label as given"]
+    if drawn is not None and drawn.any():
+        parts, labels = [inside[~drawn], inside[drawn]], ["label as given", "label drawn at random"]
+    axes.hist(parts, bins=edges.tolist(), stacked=True, color=list(theme.series[: len(parts)]), label=labels)
+    if low <= 0 <= high:
+        axes.axvline(0.0, color=theme.ink, linewidth=1.1, linestyle="--")
+        axes.annotate(
+            "0", (0.0, 1.0), xycoords=("data", "axes fraction"), xytext=(3, -9), textcoords="offset points", fontsize=9
+        )
+    axes.grid(axis="y", linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.ticklabel_format(axis="x", style="sci", scilimits=(-3, 4), useMathText=False)
+    axes.locator_params(axis="x", nbins=5)
+
+
+def png(figure: Figure) -> bytes:
+    """A figure as PNG, without the name of the program and the date that would change its bytes."""
+    stream = io.BytesIO()
+    with matplotlib.style.context("default"):  # ticks and labels are made only now
+        figure.savefig(stream, format="png", metadata={"Software": None})
+    return stream.getvalue()
+
+
+def ordered_lines(run: Run) -> list[Line]:
+    """The evaluation of a run, seeds gathered: all data first, then the pairs in the order of its configuration."""
+    order = {pair: number for number, pair in enumerate(run.configuration.pairs())}
+    found = lines(run.evaluation())
+    return sorted(found, key=lambda row: (row.method != FULL, order.get((row.method, row.selector), len(order))))
+
+
+def drawn_at_random(run: Run) -> NDArray[np.bool_] | None:
+    """Whose label was drawn at random, in dataset order; None where no noise was added."""
+    ids = run.manifest.get("dataset", {}).get("labels_drawn_at_random", [])
+    if not ids:
+        return None
+    return np.isin(run.table()["id"].to_numpy(), np.asarray(ids))
+
+
+def plotted_scores(run: Run) -> dict[str, NDArray[np.float64]]:
+    """The scores of the first seed that mean something, in the order of the run's methods."""
+    order = wanted_scores([method for method, _ in run.configuration.pairs()])
+    found = {name: values for name, values in run.scores().items() if name != RANDOM}
+    return dict(sorted(found.items(), key=lambda one: order.index(one[0]) if one[0] in order else len(order)))
+
+
+def write_plots(run: Run, folder: Path | str) -> list[Path]:
+    """Write `accuracy.png` and `scores.png` to a folder; returns their paths."""
+    rows, scores = ordered_lines(run), plotted_scores(run)
+    if not rows or not scores:
+        missing = "accuracies; run `moso evaluate`" if scores else "scores; run `moso score`"
+        raise MosoError(f"{run.directory.root} has no {missing} first")
+    figures = {"accuracy.png": accuracy_figure(rows), "scores.png": scores_figure(scores, drawn=drawn_at_random(run))}
+    paths = []
+    for name, figure in figures.items():
+        path = Path(folder) / name
+        with replacing(path) as temporary:
+            temporary.write_bytes(png(figure))
+        paths.append(path)
+    return paths

@@ -1,0 +1,51 @@
+"""Numbers and names as a person says them."""
+
+from pathlib import PurePath
+
+from moso.run.reading import CUSTOM
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them.
+
+    >>> duration(12.34), duration(200), duration(9000), duration(4e9)
+    ('12.3 s', '3.3 min', '2.5 h', '127 years')
+    """
+    for limit, unit, size in ((120, "s", 1), (7200, "min", 60), (172_800, "h", 3600), (63e6, "days", 86_400)):
+        if seconds < limit:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds / 31_557_600:,.0f} years"
+
+
+def percent(share: float) -> str:
+    """A share as a percentage, without digits it does not need.
+
+    >>> percent(0.4), percent(0.125)
+    ('40 %', '12.5 %')
+    """
+    return f"{100 * share:.4g} %"
+
+
+def data_name(dataset: str) -> str:
+    """What a person calls the data: the last part of a path, without options.
+
+    >>> data_name("digits"), data_name("folder:/data/pets/"), data_name("parquet:a/cifar100?label=coarse_label")
+    ('digits', 'pets', 'cifar100')
+    >>> data_name("custom")
+    'the data'
+    """
+    if dataset == CUSTOM:
+        return "the data"
+    scheme, colon, place = dataset.partition(":")
+    if not colon:
+        return dataset
+    return PurePath(place.split("?")[0].split(":")[0]).name or scheme
+
+
+def count_of(number: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> count_of(1, "seed"), count_of(1438, "sample")
+    ('1 seed', '1,438 samples')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,183 @@
+"""Recipes: how surrogates are trained and how what is kept is trained again. Data, not code.
+
+A recipe is a TOML file with a table `[surrogate]` and a table `[retraining]`; those of this package lie in
+`recipes/`, a user's own is given by its path. An accuracy without its recipe is not a result, so the whole
+recipe is written into every run.
+"""
+
+import tomllib
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
+
+from moso.data.augment import Augmentation
+from moso.errors import MosoError, unknown_name
+
+Schedule = Literal["cosine", "multi-step", "one-cycle", "constant"]
+Precision = Literal["float32", "bfloat16", "float16"]
+Match = Literal["epochs", "steps"]
+Kind = TypeVar("Kind", bound=BaseModel)
+
+
+class TrainingRecipe(BaseModel):
+    """One training run by stochastic gradient descent, whatever the network and the data.
+
+    >>> TrainingRecipe(epochs=2, batch_size=64, learning_rate=0.1, schedule="cosine").momentum
+    0.9
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
+
+    epochs: int = Field(ge=1, description="passes over the data")
+    batch_size: int = Field(ge=1, description="samples a step, at most; batches are equal to within one")
+    learning_rate: float = Field(gt=0, description="the highest rate of the run")
+    schedule: Schedule = Field(description="how the rate changes from step to step")
+    final_learning_rate: float = Field(0.0, ge=0, description="where the cosine ends")
+    milestones: tuple[float, ...] = Field(
+        (), strict=False, description="shares of the run after which multi-step lowers the rate"
+    )
+    decay: float = Field(0.1, gt=0, le=1, description="what multi-step multiplies the rate by at each milestone")
+    warmup_epochs: float = Field(0.0, ge=0, description="epochs over which the rate first rises, in equal steps")
+    momentum: float = Field(0.9, ge=0, lt=1, description="share of the last update that is carried on")
+    nesterov: bool = Field(False, description="Nesterov's form of momentum")
+    weight_decay: float = Field(0.0, ge=0, description="pull of all parameters towards zero")
+    clip_norm: float | None = Field(None, gt=0, description="largest norm of a step's gradient; without it, any")
+    augmentation: Augmentation = Field("none", description="random changes of the training view")
+    precision: Precision = Field("float32", description="numbers of the forward pass; below float32 by autocast")
+    channels_last: bool = Field(False, description="memory order of images and filters, faster on some devices")
+
+    @model_validator(mode="after")
+    def _hang_together(self) -> Self:
+        if self.schedule == "multi-step":
+            if not self.milestones:
+                raise _refused("schedule 'multi-step' needs milestones, as shares of the run such as [0.3, 0.6, 0.8]")
+            ordered = all(
+                low < high for low, high in zip((0.0, *self.milestones), (*self.milestones, 1.0), strict=True)
+            )
+            if not ordered:
+                found = ", ".join(f"{share:g}" for share in self.milestones)
+                raise _refused(f"milestones must be ascending shares of the run between 0 and 1, not [{found}]")
+        elif self.milestones:
+            raise _refused(f"milestones belong to schedule 'multi-step', not to '{self.schedule}'")
+        if self.final_learning_rate and self.schedule != "cosine":
+            raise _refused(f"final_learning_rate belongs to schedule 'cosine', not to '{self.schedule}'")
+        if self.final_learning_rate > self.learning_rate:
+            raise _refused(
+                f"final_learning_rate {self.final_learning_rate:g} is above learning_rate {self.learning_rate:g}"
+            )
+        if self.warmup_epochs and self.schedule == "one-cycle":
+            raise _refused("schedule 'one-cycle' warms up by itself; leave warmup_epochs out")
+        if self.nesterov and self.momentum == 0:
+            raise _refused("nesterov needs a momentum above 0")
+        return self
+
+    def changed(self, **changes: Any) -> "TrainingRecipe":
+        """The same recipe with other values, checked like any other; None leaves a value as it is.
+
+        >>> load_recipe("quick").surrogate.changed(epochs=3, batch_size=None).epochs
+        3
+        """
+        given = {name: value for name, value in changes.items() if value is not None}
+        return _validated(TrainingRecipe, {**self.model_dump(), **given}, "the recipe")
+
+
+class Recipe(BaseModel):
+    """How surrogates are trained, how what is kept is trained again, and what the two trainings of a comparison share.
+
+    >>> load_recipe("paper-cifar").surrogate.epochs
+    50
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(description="what it is called")
+    description: str = Field(description="what it is for and where it comes from")
+    match: Match = Field(
+        description="what retraining on less data keeps equal to training on all of it: epochs, or optimiser steps"
+    )
+    surrogate: TrainingRecipe = Field(description="the training that leaves the trajectory")
+    retraining: TrainingRecipe = Field(description="the training that measures what the kept samples are worth")
+
+
+def recipes() -> list[tuple[str, str]]:
+    """The recipes of this package: name and description.
+
+    >>> "digits" in dict(recipes())
+    True
+    """
+    return [(name, load_recipe(name).description) for name in _packaged()]
+
+
+def load_recipe(name: str) -> Recipe:
+    """A recipe by its name, or by the path of a TOML file.
+
+    >>> load_recipe("quik")
+    Traceback (most recent call last):
+    ...
+    moso.errors.MosoError: unknown recipe 'quik'; nearest: quick ...
+    """
+    if name in _packaged():
+        source = f"recipe '{name}'"
+        text = (resources.files("moso.training") / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
+        return _parsed(text, name, source)
+    path = Path(name)
+    if path.suffix != ".toml":
+        raise unknown_name("recipe", name, [*_packaged(), "PATH.toml"])
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else "it is not UTF-8 text"
+        raise MosoError(f"recipe {name} cannot be read: {reason}") from problem
+    return _parsed(text, path.stem, f"recipe {name}")
+
+
+def written_recipe(values: dict[str, Any], source: str) -> TrainingRecipe:
+    """A training recipe written out in full, as a run's own file has it; `source` names it in errors.
+
+    >>> values = {"epochs": 2, "batch_size": 64, "learning_rate": 0.1, "schedule": "cosine"}
+    >>> written_recipe(values, "[surrogate]").epochs
+    2
+    """
+    return _validated(TrainingRecipe, values, source)
+
+
+def _packaged() -> list[str]:
+    folder = resources.files("moso.training") / "recipes"
+    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+
+
+def _parsed(text: str, name: str, source: str) -> Recipe:
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        raise MosoError(f"{source} is not valid TOML: {problem}") from problem
+    return _validated(Recipe, {"name": name, **values}, source)
+
+
+def _validated(kind: type[Kind], values: dict[str, Any], source: str) -> Kind:
+    try:
+        return kind.model_validate(values)
+    except ValidationError as problem:
+        raise MosoError(f"{source}: {'; '.join(_sentence(error) for error in problem.errors())}") from problem
+
+
+def _sentence(error: Any) -> str:
+    field = ".".join(str(part) for part in error["loc"])
+    match error["type"]:
+        case "missing":
+            return f"{field} is missing"
+        case "extra_forbidden":
+            return f"{field} is not a setting of a recipe"
+        case "recipe":
+            return f"{field}: {error['msg']}" if field else str(error["msg"])
+        case _:
+            message = str(error["msg"])
+            return f"{field} is {error['input']!r}: {message[0].lower()}{message[1:]}"
+
+
+def _refused(sentence: str) -> PydanticCustomError:
+    # Braces would be read as places to fill in.
+    return PydanticCustomError("recipe", sentence.replace("{", "(").replace("}", ")"))

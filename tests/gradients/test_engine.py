@@ -149,6 +149,22 @@ def test_tied_weights_are_counted_once_with_both_uses():
         assert norms[0, z] == pytest.approx(float(expected), rel=1e-10)
 
 
+def test_buffers_that_are_not_saved_are_the_networks_own():
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(3, 2).double()
+            self.register_buffer("scale", torch.full((1,), 2.0, dtype=torch.float64), persistent=False)
+
+        def forward(self, inputs):
+            return self.linear(inputs) * self.scale
+
+    model = Scaled()
+    assert "scale" not in model.state_dict()
+    point = Point.of(model, cross_entropy, model.state_dict())
+    assert float(point.fixed["model.scale"]) == 2.0
+
+
 def test_batches_of_any_structure():
     model = nn.Linear(4, 1).double()
     inputs, targets = torch.randn(8, 4, dtype=torch.float64), torch.randn(8, dtype=torch.float64)

@@ -179,8 +179,9 @@ def hostile_folder(root: Path) -> Path:
 
 def test_names_from_data_are_shown_and_never_run(tmp_path):
     folder = hostile_folder(tmp_path / "<i>data")
-    run = run_to(tmp_path / "run", "selected", dataset=f"folder:{folder}")
+    run = run_to(tmp_path / "run", "selected", dataset=f"folder:{folder}", label_noise=0.5)
     found = check_offline(render(run))
+    assert "label drawn at random" in found.text
     assert HOSTILE in found.text
     assert "{{ 7 * 7 }} <b>0.png" in found.text
     assert "<i>data" in found.text

@@ -9,9 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import typer
 from PIL import Image
+from typer.testing import CliRunner
 
 import moso
+from moso.cli.export import export
 from moso.data.dataset import open_dataset
 from moso.errors import MosoError
 from moso.run import Configuration, Job, Run
@@ -330,6 +333,19 @@ def test_an_export_into_the_data_itself_is_refused(pets):
     inside = Path(pets.configuration.dataset.removeprefix("folder:")) / "pruned"
     with pytest.raises(MosoError, match="is inside the data it is made from"):
         export_kept(pets, inside, form="folder", **PICK)
+
+
+def test_the_command_says_what_it_wrote(digits, tmp_path):
+    app = typer.Typer()
+    app.command()(export)
+    asked = [str(digits.directory.root), "--method", "random", "--selector", "balanced", "--ratio", "0.5", "--out"]
+    result = CliRunner().invoke(app, [*asked, str(tmp_path / "kept.csv")], catch_exceptions=False)
+    assert result.stdout == (
+        f"719 of 1,438 training samples that random (balanced) keeps at ratio 0.5 in {tmp_path / 'kept.csv'}\n"
+    )
+    result = CliRunner().invoke(app, [*asked, str(tmp_path / "out"), "--format", "folder", "--quiet"])
+    assert result.stdout == ""
+    assert (tmp_path / "out" / "train" / "0").is_dir()
 
 
 def test_data_in_memory_is_exported_as_indices_only(tmp_path):

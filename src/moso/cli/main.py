@@ -10,6 +10,8 @@ from typing import Annotated
 import typer
 
 from moso.cli import listing, run, stages
+from moso.cli.exact import exact
+from moso.cli.export import export
 from moso.errors import MosoError
 from moso.version import __version__
 
@@ -20,7 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for verb in (run.run, run.train, stages.score, stages.select, stages.evaluate, stages.report):
+for verb in (run.run, run.train, stages.score, stages.select, stages.evaluate, stages.report, export, exact):
     app.command()(verb)
 for verb in (listing.methods, listing.models, listing.datasets):
     app.command()(verb)

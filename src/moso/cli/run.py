@@ -16,7 +16,7 @@ from moso.run.reading import Run
 from moso.run.stages import evaluate_stage, score_stage, select_stage, train_stage
 
 ConfigArgument = Annotated[
-    Path | None, typer.Argument(metavar="[RUN.TOML]", help="settings in a file; flags go before it", show_default=False)
+    Path | None, typer.Argument(metavar="RUN.TOML", help="settings in a file; flags count more", show_default=False)
 ]
 Out = Annotated[Path | None, typer.Option("--out", help="run directory [runs/DATASET-HASH]", show_default=False)]
 
@@ -26,7 +26,7 @@ def run(
     file: ConfigArgument = None,
     out: Out = None,
     workers: Workers = 0,
-    loader_workers: LoaderWorkers = 0,
+    loader_workers: LoaderWorkers = 2,
     checkpoint_seconds: CheckpointSeconds = 10.0,
     quiet: Quiet = False,
     dry_run: Annotated[
@@ -55,7 +55,7 @@ def train(
     file: ConfigArgument = None,
     out: Out = None,
     workers: Workers = 0,
-    loader_workers: LoaderWorkers = 0,
+    loader_workers: LoaderWorkers = 2,
     checkpoint_seconds: CheckpointSeconds = 10.0,
     quiet: Quiet = False,
     *,

@@ -20,9 +20,9 @@ _HELP = {
     "batch_size": "samples a training step, in place of the recipe's",
     "learning_rate": "highest learning rate, in place of the recipe's",
     "augmentation": "none, crop, crop-flip or resized-crop-flip, in place of the recipe's",
-    "device": "cpu, cuda, cuda:1, mps or auto",
-    "match": "retraining on less data gets equal 'epochs' or equal 'steps'",
-    "recipe": "how networks are trained: a name, or a TOML file of your own",
+    "device": "cpu, cuda, cuda:1, mps or auto [auto]",
+    "match": "retraining on less data gets equal 'epochs' or equal 'steps' [as the recipe says]",
+    "recipe": "how networks are trained: a name, or a TOML file of your own [digits, or cpu-small for other data]",
 }
 _SHORTCUTS: dict[str, type[int] | type[float] | type[str]] = {
     "epochs": int,
@@ -40,7 +40,8 @@ def _flags() -> list[inspect.Parameter]:
         if name in _NOT_FLAGS:
             continue
         flag, kind = _REPEATED.get(name, (f"--{name.replace('_', '-')}", None))
-        default = "" if field.is_required() or field.default in (None, "", ()) else field.default
+        unsaid = field.is_required() or field.default in (None, "", ()) or "[" in _HELP.get(name, "")
+        default = "" if unsaid else field.default
         shown = ", ".join(map(str, default)) if isinstance(default, tuple) else default
         text = _HELP.get(name, field.description or name) + (f" [{shown}]" if shown != "" else "")
         number = next((one for one in (int, float) if one in _plain_types(field.annotation)), str)

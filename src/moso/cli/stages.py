@@ -26,7 +26,7 @@ def score(
     run: RunArgument,
     method: Methods = None,
     workers: Workers = 0,
-    loader_workers: LoaderWorkers = 0,
+    loader_workers: LoaderWorkers = 2,
     checkpoint_seconds: CheckpointSeconds = 10.0,
     quiet: Quiet = False,
 ) -> None:
@@ -58,7 +58,7 @@ def evaluate(
     selector: Selectors = None,
     ratio: Ratios = None,
     workers: Workers = 0,
-    loader_workers: LoaderWorkers = 0,
+    loader_workers: LoaderWorkers = 2,
     checkpoint_seconds: CheckpointSeconds = 10.0,
     quiet: Quiet = False,
 ) -> None:

@@ -18,7 +18,9 @@ from moso.run.stages import Executor, begin
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="run directory", show_default=False)]
 Workers = Annotated[int, typer.Option("--workers", min=0, help="processes side by side; 0 = as many as fit the cores")]
-LoaderWorkers = Annotated[int, typer.Option("--loader-workers", min=0, help="decoding processes a training")]
+LoaderWorkers = Annotated[
+    int, typer.Option("--loader-workers", min=0, help="decoding processes a training, for data beyond memory")
+]
 CheckpointSeconds = Annotated[
     float, typer.Option("--checkpoint-seconds", min=0, help="seconds between saved positions of a training")
 ]

@@ -61,7 +61,9 @@ class Point:
         device = next(iter(own.values())).device
         # Parameters that a model uses under two names are listed once; the state holds both.
         current = {**own, **dict(model.named_buffers())}
-        values = {name: (current[name] if state is None else state[name]).detach().to(device) for name in current}
+        # A buffer that a network does not save is not in the state, and is the network's own.
+        held = current if state is None else {**current, **state}
+        values = {name: held[name].detach().to(device) for name in current}
         trained = {f"model.{name}": values.pop(name) for name in names}
         return cls(model, loss, trained, {f"model.{name}": value for name, value in values.items()}, device)
 

@@ -39,6 +39,11 @@ class Shown:
     picture: str | None = None
     tiny: bool = False
 
+    @property
+    def name(self) -> str:
+        """What the page calls it: a path says itself what it is, a number does not."""
+        return f"id {self.id}" if self.id.isdigit() else self.id
+
 
 @dataclass(frozen=True)
 class Strip:

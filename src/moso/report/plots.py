@@ -11,6 +11,8 @@ from pathlib import Path
 
 import matplotlib.style
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
@@ -208,7 +210,9 @@ def drawn_at_random(run: Run) -> NDArray[np.bool_] | None:
     ids = run.manifest.get("dataset", {}).get("labels_drawn_at_random", [])
     if not ids:
         return None
-    return np.isin(run.table()["id"].to_numpy(), np.asarray(ids))
+    column = run.table()["id"]
+    drawn: NDArray[np.bool_] = pc.is_in(column, pa.array(ids, column.type)).to_numpy()
+    return drawn
 
 
 def plotted_scores(run: Run) -> dict[str, NDArray[np.float64]]:

@@ -274,16 +274,15 @@ def missing(run: Run, rows: Sequence[Line]) -> list[str]:
     found = []
     if not run.scores():
         trained = manifest["stages"].get("train", {}).get("complete")
-        found.append(
-            f"Samples are not scored yet{'' if trained else ', and surrogates not all trained'}: `moso score`."
-        )
+        training = "" if trained else ", and surrogates not all trained"
+        found.append(f"Samples are not scored yet{training}: moso score goes on from here.")
     if not run.selections():
-        found.append("Nothing is selected yet: `moso select`.")
+        found.append("Nothing is selected yet: moso select does it from scores.")
     if not rows and manifest["dataset"]["test"] == 0:
         found.append("There is no test data, so what is kept cannot be proved by retraining.")
     elif not manifest["stages"].get("evaluate", {}).get("complete"):
         there, planned = len(run.evaluation()), c.seeds * (1 + len(c.pairs()) * len(c.ratios))
-        found.append(f"{there:,} of {count_of(planned, 'retraining')} are done: `moso evaluate` does the rest.")
+        found.append(f"{there:,} of {count_of(planned, 'retraining')} are done: moso evaluate does the rest.")
     return found
 
 

@@ -104,6 +104,9 @@ class Job:
         for seed in c.all_seeds():
             for positions in self.partitions(seed):
                 self.time_steps(positions, seed)
+        for recipe in (c.surrogate, c.retraining):
+            # One batch through the training view: what it cannot do to such inputs is found out now.
+            self.training_data(recipe, np.arange(1), c.seed).view.batch(np.arange(1))
         self.model(c.seed)
         self.model(c.seed, retraining=True)
         for ratio in c.ratios:

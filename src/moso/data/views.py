@@ -114,14 +114,18 @@ class ImageView:
             for position, own in zip(positions.tolist(), draws, strict=True):
                 picture = self.reader.picture(position)
                 if picture is None:
-                    raise MosoError("augmentation 'resized-crop-flip' needs pictures; give --augmentation none for other inputs")
+                    raise MosoError(
+                        "augmentation 'resized-crop-flip' needs pictures; give --augmentation none for other inputs"
+                    )
                 rows.append(resized_crop(picture, self.reader.shape, own))
             inputs = np.stack(rows)
         else:
             inputs = self.reader.read(positions)
             if self.augmentation != "none":
                 if inputs.ndim != 4:
-                    raise MosoError(f"augmentation {self.augmentation!r} needs pictures; give --augmentation none for other inputs")
+                    raise MosoError(
+                        f"augmentation {self.augmentation!r} needs pictures; give --augmentation none for other inputs"
+                    )
                 inputs = pad_crop(inputs, keys, epoch, self.seed, flip=self.augmentation == "crop-flip")
         return self.normalisation.apply(inputs), torch.from_numpy(self.labels[positions])
 

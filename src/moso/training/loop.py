@@ -123,8 +123,8 @@ def train(
                 value = _update(model, optimizer, scaler, to_device(batch, device), recipe, loss, seed, step)
                 if not math.isfinite(value):
                     raise MosoError(
-                        f"{label}: the loss became {value} at step {step} of {total} (epoch {epoch + 1}) with learning rate "
-                        f"{rate:.3g}; lower the learning rate or clip gradients. What was complete is kept"
+                        f"{label}: the loss became {value} at step {step} of {total} (epoch {epoch + 1}) "
+                        f"with learning rate {rate:.3g}; lower the learning rate or clip gradients. What was complete is kept"
                     )
                 epoch_loss += value
                 if on_step is not None:

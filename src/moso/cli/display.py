@@ -12,6 +12,8 @@ from moso.progress import Progress as ProgressCall
 from moso.progress import silent
 
 LINE_SECONDS = 10.0
+# A piece that took less is not worth a line of its own.
+SHORT_SECONDS = 5.0
 
 
 @contextmanager
@@ -47,7 +49,7 @@ class _Bars:
 
 
 class _Lines:
-    """A line when a piece ends, and one every few seconds while it goes on."""
+    """A line when something that took a while ends, and one every few seconds while it goes on."""
 
     def __init__(self) -> None:
         self.started: dict[str, float] = {}
@@ -57,9 +59,10 @@ class _Lines:
         now = time.monotonic()
         start = self.started.setdefault(label, now)
         if done >= total:
-            print(f"{label}: done in {now - start:.1f} s", file=sys.stderr, flush=True)
+            if now - start > SHORT_SECONDS:
+                print(f"{label}: done in {now - start:.1f} s", file=sys.stderr, flush=True)
+                self.said = now
             self.started.pop(label)
-            self.said = now
         elif now - self.said > LINE_SECONDS:
             left = (now - start) / done * (total - done) if done else 0.0
             print(f"{label}: {done / total:.0%}, {left:.0f} s left", file=sys.stderr, flush=True)

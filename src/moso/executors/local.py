@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any, Self
 from moso.errors import MosoError
 from moso.progress import Progress, silent
 from moso.run.job import Effort, Job
-from moso.run.pieces import Piece, perform
+from moso.run.pieces import Piece, perform, stage_label
 
 
 class InProcess:
@@ -26,8 +26,9 @@ class InProcess:
 
     def run(self, job: Job, pieces: Sequence[Piece]) -> None:
         """Do all pieces in order."""
-        for piece in pieces:
+        for number, piece in enumerate(pieces, 1):
             perform(job, piece, self.progress)
+            self.progress(stage_label(piece), number, len(pieces))
 
 
 class LocalProcesses:
@@ -64,9 +65,9 @@ class LocalProcesses:
         root = str(job.directory.root.resolve())
         futures: list[Future[None]] = [self._pool.submit(_work, root, job.effort, piece) for piece in pieces]
         try:
-            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
-            for future in done:
+            for number, future in enumerate(as_completed(futures), 1):
                 future.result()
+                self.progress(stage_label(pieces[0]), number, len(pieces))
         except BrokenProcessPool as problem:
             raise MosoError(
                 "a worker process died (killed, or out of memory?); start again to go on, perhaps with fewer --workers"

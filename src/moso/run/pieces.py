@@ -35,6 +35,11 @@ class Piece:
     arguments: dict[str, Any]
 
 
+def stage_label(piece: Piece) -> str:
+    """What a person calls the stage of a piece."""
+    return {"train": "all surrogates", "score": "all scoring", "evaluate": "all retraining"}[piece.stage]
+
+
 def part_name(part: int) -> str:
     """What a partition's folder is called."""
     return f"part-{part:03d}"

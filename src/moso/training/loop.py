@@ -124,7 +124,7 @@ def train(
                 if not math.isfinite(value):
                     raise MosoError(
                         f"{label}: the loss became {value} at step {step} of {total} (epoch {epoch + 1}) "
-                        f"with learning rate {rate:.3g}; lower the learning rate or clip gradients. What was complete is kept"
+                        f"with learning rate {rate:.3g}; lower it or clip gradients. What was complete is kept"
                     )
                 epoch_loss += value
                 if on_step is not None:

@@ -199,7 +199,7 @@ def test_numbers_keep_their_names_and_values(tmp_path):
     draw = np.random.default_rng(0)
     columns = {name: draw.normal(size=20).astype(np.float32) for name in ("width", "height")}
     pq.write_table(pa.table({**columns, "label": np.arange(20) % 2}), tmp_path / "flowers.parquet")
-    run = selected(tmp_path / "run", dataset=f"parquet:{tmp_path / 'flowers.parquet'}")
+    run = selected(tmp_path / "run", dataset=f"parquet:{tmp_path / 'flowers.parquet'}", augmentation="none")
     export_kept(run, tmp_path / "out.parquet", form="parquet-data", **PICK)
     written = pq.read_table(tmp_path / "out.parquet")
     assert written.column_names == ["width", "height", "label", "id"]
@@ -215,7 +215,7 @@ def test_numbers_keep_their_names_and_values(tmp_path):
 def test_inputs_of_several_dimensions_keep_their_shape(tmp_path):
     values = np.random.default_rng(0).normal(size=(20, 2, 3)).astype(np.float32)
     pq.write_table(pa.table({"series": values.tolist(), "label": np.arange(20) % 2}), tmp_path / "series.parquet")
-    run = selected(tmp_path / "run", dataset=f"parquet:{tmp_path / 'series.parquet'}")
+    run = selected(tmp_path / "run", dataset=f"parquet:{tmp_path / 'series.parquet'}", augmentation="none")
     export_kept(run, tmp_path / "out.parquet", form="parquet-data", **PICK)
     again = open_dataset(f"parquet:{tmp_path / 'out.parquet'}", test_share=0)
     assert again.train.shape == (2, 3)

@@ -131,7 +131,7 @@ def test_a_second_run_on_the_same_directory_is_refused(tmp_path):
     first = moso.run.RunDirectory(root)
     with (
         first.locked(),
-        pytest.raises(MosoError, match="another moso is at work"),
+        pytest.raises(MosoError, match="another moso is working in"),
         moso.run.RunDirectory(root).locked(),
     ):
         pass

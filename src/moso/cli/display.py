@@ -63,7 +63,7 @@ class _Lines:
                 print(f"{label}: done in {now - start:.1f} s", file=sys.stderr, flush=True)
                 self.said = now
             self.started.pop(label)
-        elif now - self.said > LINE_SECONDS:
+        elif now - self.said > LINE_SECONDS and now - start > SHORT_SECONDS:
             left = (now - start) / done * (total - done) if done else 0.0
             print(f"{label}: {done / total:.0%}, {left:.0f} s left", file=sys.stderr, flush=True)
             self.said = now

@@ -40,7 +40,8 @@ bench: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/loading.py
 
 docs: $(VENV)/.installed-test
-	$(BIN)/python docs/check.py
+	$(BIN)/python -m pytest tests/test_docs.py
+	$(BIN)/pdoc --no-show-source --output-directory docs/_build moso moso.gradients moso.evidence moso.scores moso.selection
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build docs/_build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

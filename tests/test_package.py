@@ -1,0 +1,68 @@
+"""The wheel and the sdist build, and what they hold runs without the checkout."""
+
+import os
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+TRY = [
+    *("run", "--model", "mlp-w8", "--recipe", "quick", "--partitions", "2", "--time-steps", "2", "--seeds", "1"),
+    *("--ratio", "0.5", "--method", "moso", "--workers", "1", "--quiet", "--out", "run"),
+]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(ROOT)]
+    subprocess.run(command, check=True, capture_output=True)
+    return out
+
+
+def test_both_hold_what_they_should(built):
+    (wheel,), (sdist,) = built.glob("*.whl"), built.glob("*.tar.gz")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    for name in ("moso/py.typed", "moso/training/recipes/digits.toml", "moso/report/page.html.j2", "moso/api.py"):
+        assert name in names
+    assert not any(name.startswith("tests") for name in names)
+    with tarfile.open(sdist) as archive:
+        inside = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
+    assert {"Makefile", "constraints.txt", "src/moso/api.py", "tests/conftest.py", "LICENSE"} <= inside
+
+
+def test_the_wheel_runs_from_elsewhere(built, tmp_path):
+    """Unpacked beside the installed dependencies, with the checkout out of sight."""
+    (wheel,) = built.glob("*.whl")
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+    where = "import moso; print(moso.__file__)"
+    found = subprocess.run(
+        [sys.executable, "-c", where], cwd=tmp_path, env=environment, check=True, capture_output=True, text=True
+    )
+    assert found.stdout.startswith(str(tmp_path))
+    subprocess.run([sys.executable, "-m", "moso", *TRY], cwd=tmp_path, env=environment, check=True)
+    assert (tmp_path / "run/report.html").stat().st_size > 10_000
+
+
+@pytest.mark.long
+def test_the_wheel_installs_clean_and_runs(built, tmp_path):
+    (wheel,) = built.glob("*.whl")
+    venv.create(tmp_path / "venv", with_pip=True)
+    python = tmp_path / "venv/bin/python"
+    pip = [python, "-m", "pip", "install", "--quiet", "--constraint", ROOT / "constraints.txt"]
+    subprocess.run([*pip, wheel], check=True)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    subprocess.run([tmp_path / "venv/bin/moso", *TRY], cwd=tmp_path, env=environment, check=True)
+    assert (tmp_path / "run/selections.parquet").exists()
+    without_extra = subprocess.run(
+        [tmp_path / "venv/bin/moso", "run", "--model", "resnet18", "--dry-run"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert without_extra.returncode == 2
+    assert "moso-prune[vision]" in without_extra.stderr

@@ -155,7 +155,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         "machine": {
             "cores": os.cpu_count(),
             "threads": torch.get_num_threads(),
-            "load_before": busy,
+            "load_before_and_after": [busy, round(os.getloadavg()[0], 1)],
             "architecture": platform.machine(),
             "python": platform.python_version(),
             "torch": torch.__version__,
@@ -166,6 +166,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         "recipe": recipe.model_dump(exclude_none=True),
         "repeats": arguments.repeats,
         "epoch_seconds": {name: round(value, 3) for name, value in seconds.items()},
+        "every_epoch_seconds": {name: [round(epoch.seconds, 3) for epoch in runs] for name, runs in epochs.items()},
         "loading_share": round(share, 4),
         "target_loading_share": TARGET_SHARE,
         "epoch_against_rival": {name: round(seconds["moso"] / seconds[name], 3) for name in rivals},

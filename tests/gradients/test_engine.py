@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from moso.errors import MosoError
-from moso.gradients import Point, cross_entropy, engine, mean_gradient, sample_terms
+from moso.gradients import Point, cross_entropy, directional_derivatives, mean_gradient, squared_norms, sweep, time_step
 
 
 def problem(count: int = 20):
@@ -32,13 +32,11 @@ def test_directional_derivative_equals_central_difference():
     point = Point.of(model, cross_entropy)
     batches = batches_of(inputs, labels, 6)
     direction = mean_gradient(point, batches)
-    dot, _ = sample_terms(point, batches, direction)
+    dot = directional_derivatives(point, batches, direction)
     e = 1e-5
     ends = []
     for sign in (1, -1):
-        moved = {
-            f"model.{name}": point.trained[f"model.{name}"] + sign * e * value for name, value in direction.items()
-        }
+        moved = {name: point.trained[name] + sign * e * value for name, value in direction.items()}
         ends.append(point.losses(moved, (inputs, labels)))
     expected = ((ends[0] - ends[1]) / (2 * e)).detach().numpy()
     np.testing.assert_allclose(dot[0], expected, rtol=1e-7, atol=1e-9 * np.abs(expected).max())
@@ -56,12 +54,11 @@ def test_mean_gradient_is_the_gradient_of_the_mean_loss():
 def test_terms_do_not_depend_on_batch_size_or_chunk(size, monkeypatch):
     model, inputs, labels = problem()
     point = Point.of(model, cross_entropy)
-    direction = mean_gradient(point, batches_of(inputs, labels, 20))
-    whole = sample_terms(point, batches_of(inputs, labels, 20), direction)
-    monkeypatch.setattr(engine, "CHUNK_BYTES", 1)  # one sample's gradient at a time
-    parts = sample_terms(point, batches_of(inputs, labels, size), direction)
-    for one, other in zip(whole, parts, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-12)
+    whole = time_step(point, batches_of(inputs, labels, 20))
+    monkeypatch.setattr(sweep, "CHUNK_BYTES", 1)  # one sample's gradient at a time
+    parts = time_step(point, batches_of(inputs, labels, size))
+    np.testing.assert_allclose(whole.dot, parts.dot, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(whole.squared_norm, parts.squared_norm, rtol=1e-9)
 
 
 def test_scoring_leaves_the_model_as_it_was():
@@ -74,7 +71,7 @@ def test_scoring_leaves_the_model_as_it_was():
     modes = [module.training for module in model.modules()]
     point = Point.of(model, cross_entropy, {name: value + 1 for name, value in before.items()})
     batches = batches_of(inputs, labels, 5)
-    sample_terms(point, batches, mean_gradient(point, batches))
+    time_step(point, batches)
     assert [module.training for module in model.modules()] == modes
     for name, value in model.state_dict().items():
         assert torch.equal(value, before[name])
@@ -83,47 +80,64 @@ def test_scoring_leaves_the_model_as_it_was():
 
 
 class Untraceable(nn.Module):
-    """`vmap` cannot take a branch on a value."""
+    """Neither `vmap` nor forward mode can take a branch on a value."""
 
     def __init__(self) -> None:
         super().__init__()
         self.linear = nn.Linear(16, 3).double()
+        self.scale = nn.Parameter(torch.ones(3, dtype=torch.float64))
 
     def forward(self, inputs):
-        outputs = self.linear(inputs.flatten(1))
-        return outputs * 2 if outputs.sum().item() > 0 else outputs
+        rows = self.linear(inputs.flatten(1))
+        return torch.stack([row * self.scale if row.detach().numpy().sum() > 0 else row for row in rows])
 
 
-def test_what_vmap_cannot_take_is_done_one_by_one_and_announced_once(caplog):
+def test_what_has_no_closed_form_is_done_one_by_one_and_announced_once(caplog):
     _, inputs, labels = problem()
     model = Untraceable()
     point = Point.of(model, cross_entropy)
     batches = batches_of(inputs, labels, 5)
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
-            _, norms = sample_terms(point, batches, mean_gradient(point, batches))
+            step = time_step(point, batches)
     assert sum("one sample at a time" in record.message for record in caplog.records) == 1
+    assert sum("no forward mode here" in record.message for record in caplog.records) == 1
+    gradients = []
     for z in range(len(labels)):
         loss = cross_entropy(model, (inputs[z : z + 1], labels[z : z + 1])).sum()
-        expected = sum(part.square().sum() for part in torch.autograd.grad(loss, list(model.parameters())))
-        assert norms[0, z] == pytest.approx(float(expected), rel=1e-10)
+        parts = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
+        gradients.append(torch.cat([torch.zeros(3).double() if part is None else part.flatten() for part in parts]))
+    stacked = torch.stack(gradients).detach()
+    np.testing.assert_allclose(step.squared_norm[0], stacked.square().sum(1), rtol=1e-9)
+    np.testing.assert_allclose(step.dot[0], stacked @ stacked.mean(0), rtol=1e-9, atol=1e-12)
+
+
+def test_a_loss_that_mixes_samples_is_refused():
+    model, inputs, labels = problem()
+
+    def centred(model, batch):
+        outputs = model(batch[0])
+        return F.cross_entropy(outputs - outputs.mean(0), batch[1], reduction="none")
+
+    with pytest.raises(MosoError, match="depends on the other samples of its batch"):
+        time_step(Point.of(model, centred), batches_of(inputs, labels, 5))
 
 
 def test_groups_add_up_to_the_whole_and_frozen_parameters_do_not_count():
     model, inputs, labels = problem()
     point = Point.of(model, cross_entropy)
     batches = batches_of(inputs, labels, 5)
-    direction = mean_gradient(point, batches)
-    names = list(direction)
-    whole = sample_terms(point, batches, direction)
-    split = sample_terms(point, batches, direction, (tuple(names[:3]), tuple(names[3:])))
-    np.testing.assert_allclose(split[0].sum(axis=0), whole[0][0], rtol=1e-10)
+    names = list(point.trained)
+    whole = time_step(point, batches)
+    split = time_step(point, batches, (tuple(names[:3]), tuple(names[3:])))
+    np.testing.assert_allclose(split.dot.sum(axis=0), whole.dot[0], rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(split.squared_norm.sum(axis=0), whole.squared_norm[0], rtol=1e-10)
     for parameter in model[0].parameters():
         parameter.requires_grad_(False)
     frozen = Point.of(model, cross_entropy)
-    assert not any(name.startswith("model.0.") for name in frozen.trained)
+    assert not any(name.startswith("0.") for name in frozen.trained)
     with pytest.raises(MosoError, match="in no optimiser group"):
-        sample_terms(frozen, batches, mean_gradient(frozen, batches), (("1.weight",),))
+        time_step(frozen, batches, (("1.weight",),))
 
 
 def test_tied_weights_are_counted_once_with_both_uses():
@@ -142,7 +156,7 @@ def test_tied_weights_are_counted_once_with_both_uses():
     model = Tied()
     inputs, labels = torch.randn(6, 5, dtype=torch.float64), torch.randint(0, 5, (6,))
     point = Point.of(model, cross_entropy, model.state_dict())
-    _, norms = sample_terms(point, batches_of(inputs, labels, 4), mean_gradient(point, batches_of(inputs, labels, 4)))
+    norms = squared_norms(point, batches_of(inputs, labels, 4))
     for z in range(6):
         loss = cross_entropy(model, (inputs[z : z + 1], labels[z : z + 1])).sum()
         expected = sum(part.square().sum() for part in torch.autograd.grad(loss, list(model.parameters())))
@@ -162,7 +176,7 @@ def test_buffers_that_are_not_saved_are_the_networks_own():
     model = Scaled()
     assert "scale" not in model.state_dict()
     point = Point.of(model, cross_entropy, model.state_dict())
-    assert float(point.fixed["model.scale"]) == 2.0
+    assert float(point.fixed["scale"]) == 2.0
 
 
 def test_batches_of_any_structure():
@@ -176,12 +190,10 @@ def test_batches_of_any_structure():
 
     results = []
     for batch in ({"x": inputs, "y": targets}, [inputs, targets], Pair(inputs, targets)):
-        point = Point.of(model, squared_error)
-        results.append(
-            sample_terms(point, lambda batch=batch: [batch], mean_gradient(point, lambda batch=batch: [batch]))
-        )
+        results.append(time_step(Point.of(model, squared_error), lambda batch=batch: [batch]))
     for other in results[1:]:
-        np.testing.assert_array_equal(results[0][0], other[0])
+        np.testing.assert_array_equal(results[0].dot, other.dot)
+        np.testing.assert_array_equal(results[0].squared_norm, other.squared_norm)
 
 
 def test_a_loss_that_is_no_vector_is_refused():

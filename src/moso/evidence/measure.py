@@ -11,7 +11,7 @@ from moso.data.views import View, load, split_evenly
 from moso.errors import MosoError
 from moso.evidence.terms import StepTerms
 from moso.evidence.trajectory import TrajectoryPoint, check_fits
-from moso.gradients import Loss, Point, cross_entropy, mean_gradient, sample_terms
+from moso.gradients import Loss, Point, cross_entropy, time_step
 
 ParameterFilter = Callable[[str], bool]
 
@@ -45,8 +45,8 @@ def step_terms(
         return load(view, plan, 0, loader_workers)
 
     at = Point.of(model, loss, state, parameters)
-    direction = mean_gradient(at, batches)
-    dot, squared_norm = sample_terms(at, batches, direction, point.groups)
+    measured = time_step(at, batches, point.groups)
+    dot, squared_norm = measured.dot, measured.squared_norm
     if dot.shape[1] != len(positions):
         raise MosoError(f"the loss gave {dot.shape[1]} values for {len(positions)} samples; it must give one a sample")
     if not (np.isfinite(dot).all() and np.isfinite(squared_norm).all()):

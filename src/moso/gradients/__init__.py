@@ -1,16 +1,20 @@
-"""The gradient engine: it knows networks and losses, and nothing of methods or files."""
+"""The gradient engine: it knows networks, layers and losses, and nothing of methods or files."""
 
-from moso.gradients.engine import Point, evaluation_mode, mean_gradient, sample_terms
+from moso.gradients.engine import TimeStep, directional_derivatives, mean_gradient, squared_norms, time_step
 from moso.gradients.losses import Loss, batch_length, cross_entropy, map_tensors, to_device
+from moso.gradients.point import Point, evaluation_mode
 
 __all__ = [
     "Loss",
     "Point",
+    "TimeStep",
     "batch_length",
     "cross_entropy",
+    "directional_derivatives",
     "evaluation_mode",
     "map_tensors",
     "mean_gradient",
-    "sample_terms",
+    "squared_norms",
+    "time_step",
     "to_device",
 ]

@@ -1,0 +1,85 @@
+"""`V . g_z` for every sample of a batch, by one of two routes.
+
+Forward mode: one derivative of the losses along `V`, no backward pass. Where some operation has no forward derivative,
+the ghost dot product: a layer that is linear in its parameters contributes `b . f(a; V)`, its own forward pass with `V`
+in place of its parameters, inside one backward pass; parameters without a closed form go the slow way.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.func import functional_call, jvp
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from moso.gradients.point import Point, Tensors
+from moso.gradients.sweep import Plan, Site, announce, first_samples, plan_for, watching
+
+Route = Callable[[Any, Tensors], torch.Tensor]
+
+
+def route_for(point: Point, batch: Any, direction: Tensors) -> Route:
+    """Forward mode if the network has a forward derivative everywhere, else the ghost dot product, announced once."""
+    probe = first_samples(batch)
+    try:
+        forward_derivative(point, probe, direction)
+    except (RuntimeError, ValueError, NotImplementedError) as problem:
+        announce(f"{type(point.model).__name__}: no forward mode here, a backward pass takes its place ({problem})")
+        plan = plan_for(point, batch)
+        return lambda batch, direction: backward_derivative(point, plan, batch, direction)
+    return lambda batch, direction: forward_derivative(point, batch, direction)
+
+
+def forward_derivative(point: Point, batch: Any, direction: Tensors) -> torch.Tensor:
+    """The derivatives `[batch]` of the losses along `direction`, which may leave parameters out.
+
+    >>> import torch
+    >>> from moso.gradients.losses import cross_entropy
+    >>> model = torch.nn.Linear(2, 2)
+    >>> direction = {"bias": torch.ones(2)}  # adding the same to all outputs changes no cross-entropy
+    >>> point = Point.of(model, cross_entropy)
+    >>> forward_derivative(point, (torch.eye(2), torch.tensor([0, 1])), direction).abs().max() < 1e-6
+    tensor(True)
+    """
+    part = point.only(direction)
+    tangents = {name: value.to(part.trained[name].dtype) for name, value in direction.items()}
+
+    def losses(trained: Tensors) -> torch.Tensor:
+        return part.losses(trained, batch)
+
+    # The fused kernels of attention have no forward derivative; the plain mathematics has.
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
+        derivative: torch.Tensor = jvp(losses, (part.trained,), (tangents,))[1]
+    return derivative
+
+
+def backward_derivative(point: Point, plan: Plan, batch: Any, direction: Tensors) -> torch.Tensor:
+    """The same by the ghost dot product."""
+    dots: list[torch.Tensor] = []
+
+    def visit(site: Site, a: torch.Tensor, b: torch.Tensor) -> None:
+        own = {
+            name: direction[site.parameter(name)].to(value.dtype)
+            if site.parameter(name) in direction
+            else torch.zeros_like(value)
+            for name, value in site.module.named_parameters(recurse=False)
+        }
+        dots.append((functional_call(site.module, own, (a,)) * b).flatten(1).sum(1).double())
+
+    with watching(plan, visit):
+        point.losses(point.trained, batch).sum().backward()  # type: ignore[no-untyped-call]
+    if plan.slow is not None:
+        parts = []
+        for gradients in plan.slow(batch):
+            own = [
+                gradients[name].flatten(1).double() @ direction[name].flatten().double()
+                for name in gradients
+                if name in direction
+            ]
+            parts.append(
+                torch.stack(own).sum(0)
+                if own
+                else torch.zeros(len(next(iter(gradients.values()))), dtype=torch.float64)
+            )
+        dots.append(torch.cat(parts))
+    return torch.stack(dots).sum(0)

@@ -1,0 +1,40 @@
+"""Normalisation layers, `y = w * x_hat + c`: the gradients of single samples are as small as `w`, and are formed.
+
+Batch-norm is in evaluation mode here, so `x_hat` of a sample depends on that sample alone.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.func import functional_call
+
+
+def channel_norm(layer: Any, a: torch.Tensor, b: torch.Tensor) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
+    """Batch-, group- and instance-norm: `[batch, channels, ...]`, parameters a channel."""
+    yield from _parts(layer, (b * _normalised(layer, a)).flatten(2), b.flatten(2), dim=2)
+
+
+def trailing_norm(layer: Any, a: torch.Tensor, b: torch.Tensor) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
+    """Layer-norm and RMS-norm: `[batch, ..., *shape]`, parameters of the trailing shape."""
+    shape = tuple(layer.normalized_shape)
+    both = (b * _normalised(layer, a)).reshape(len(b), -1, *shape), b.reshape(len(b), -1, *shape)
+    yield from _parts(layer, *both, dim=1)
+
+
+def _parts(
+    layer: Any, weighted: torch.Tensor, plain: torch.Tensor, dim: int
+) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
+    for name, gradients in (("weight", weighted.sum(dim)), ("bias", plain.sum(dim))):
+        if getattr(layer, name, None) is not None:
+            yield name, gradients.flatten(1).square().sum(1), gradients.sum(0)
+
+
+def _normalised(layer: Any, a: torch.Tensor) -> torch.Tensor:
+    """The layer's output with weight 1 and bias 0."""
+    plain = {
+        name: torch.ones_like(value) if name == "weight" else torch.zeros_like(value)
+        for name, value in layer.named_parameters(recurse=False)
+    }
+    result: torch.Tensor = functional_call(layer, plain, (a,))
+    return result

@@ -1,0 +1,90 @@
+"""A network at one moment of its training, as a function of the parameters that are differentiated."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import nn
+from torch.func import functional_call
+
+from moso.errors import MosoError
+from moso.gradients.losses import Loss, LossModule
+
+Tensors = dict[str, torch.Tensor]
+Batches = Callable[[], Iterable[Any]]
+Groups = tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Point:
+    """A network at one moment: which parameters are differentiated, and everything else held fixed."""
+
+    model: nn.Module
+    loss: Loss
+    trained: Tensors
+    fixed: Tensors
+    device: torch.device
+
+    @classmethod
+    def of(
+        cls,
+        model: nn.Module,
+        loss: Loss,
+        state: Mapping[str, torch.Tensor] | None = None,
+        parameters: Callable[[str], bool] | None = None,
+    ) -> "Point":
+        """The model with its own state or with another one; `parameters` says which names are differentiated.
+
+        The model itself is not changed.
+        """
+        own = dict(model.named_parameters())
+        names = [
+            name for name, value in own.items() if value.requires_grad and (parameters is None or parameters(name))
+        ]
+        if not names:
+            raise MosoError("no trainable parameter is left to score with: all are frozen or filtered out")
+        device = next(iter(own.values())).device
+        # Parameters that a model uses under two names are listed once; the state holds both.
+        current = {**own, **dict(model.named_buffers())}
+        # A buffer that a network does not save is not in the state, and is the network's own.
+        held = current if state is None else {**current, **state}
+        values = {name: held[name].detach().to(device) for name in current}
+        trained = {name: values.pop(name) for name in names}
+        return cls(model, loss, trained, values, device)
+
+    def losses(self, trained: Tensors, batch: Any) -> torch.Tensor:
+        """The losses `[batch]` as a function of the differentiated parameters."""
+        module = LossModule(self.model, self.loss)
+        values = {f"model.{name}": value for name, value in {**self.fixed, **trained}.items()}
+        result: torch.Tensor = functional_call(module, values, (batch,))
+        return result
+
+    def only(self, names: Iterable[str]) -> "Point":
+        """The same moment with fewer parameters differentiated."""
+        chosen = {name: self.trained[name] for name in names}
+        others = {name: value for name, value in self.trained.items() if name not in chosen}
+        return replace(self, trained=chosen, fixed={**self.fixed, **others})
+
+    def checked_groups(self, groups: Groups) -> Groups:
+        """Groups of differentiated parameters, each in exactly one; without any, one group of all."""
+        if not groups:
+            return (tuple(self.trained),)
+        grouped = {name for group in groups for name in group}
+        missing = sorted(set(self.trained) - grouped)
+        if missing:
+            raise MosoError(f"parameter {missing[0]} is in no optimiser group, so its learning rate is unknown")
+        return tuple(tuple(name for name in group if name in self.trained) for group in groups)
+
+
+@contextmanager
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """The model in evaluation mode, every submodule back in its own mode afterwards."""
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes.items():
+            module.training = mode

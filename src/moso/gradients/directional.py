@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import nn
 from torch.func import functional_call, jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -64,6 +65,10 @@ def backward_derivative(point: Point, plan: Plan, batch: Any, direction: Tensors
             else torch.zeros_like(value)
             for name, value in site.module.named_parameters(recurse=False)
         }
+        if isinstance(site.module, nn.Embedding) and site.module.padding_idx is not None:
+            # The padding row is looked up like any other, but has no gradient.
+            own["weight"] = own["weight"].clone()
+            own["weight"][site.module.padding_idx] = 0
         dots.append((functional_call(site.module, own, (a,)) * b).flatten(1).sum(1).double())
 
     with watching(plan, visit):

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.func import grad, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from moso.errors import MosoError
 from moso.gradients.layers import Form, form_of
@@ -233,7 +234,8 @@ def _slow_route(point: Point, probe: Any) -> Callable[[Any], Iterator[Tensors]]:
     def chunked(batch: Any) -> Iterator[Tensors]:
         for start in range(0, batch_length(batch), chunk):
             part = map_tensors(lambda tensor: tensor[start : start + chunk], batch)  # noqa: B023 - used at once
-            yield together(point.trained, part)
+            with sdpa_kernel(SDPBackend.MATH):  # the fused kernels of attention know no vmap
+                yield together(point.trained, part)
 
     def loss_of_one(trained: Tensors, one: Any) -> torch.Tensor:
         return point.losses(trained, map_tensors(lambda tensor: tensor[None], one)).sum()
@@ -241,7 +243,7 @@ def _slow_route(point: Point, probe: Any) -> Callable[[Any], Iterator[Tensors]]:
     together = vmap(grad(loss_of_one), in_dims=(None, 0))
     network, some = type(point.model).__name__, next(iter(point.trained))
     try:
-        together(point.trained, probe)
+        next(chunked(probe))
     except (RuntimeError, ValueError, NotImplementedError) as problem:
         announce(f"{network}: gradients of {some} are taken one sample at a time, which is slow ({problem})")
         return one_by_one

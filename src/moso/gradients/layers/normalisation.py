@@ -12,7 +12,8 @@ from torch.func import functional_call
 
 def channel_norm(layer: Any, a: torch.Tensor, b: torch.Tensor) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
     """Batch-, group- and instance-norm: `[batch, channels, ...]`, parameters a channel."""
-    yield from _parts(layer, (b * _normalised(layer, a)).flatten(2), b.flatten(2), dim=2)
+    channels = b.shape[:2]
+    yield from _parts(layer, (b * _normalised(layer, a)).reshape(*channels, -1), b.reshape(*channels, -1), dim=2)
 
 
 def trailing_norm(layer: Any, a: torch.Tensor, b: torch.Tensor) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:

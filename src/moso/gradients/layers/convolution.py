@@ -19,6 +19,8 @@ import torch.nn.functional as F
 
 # The second form pays where its T^2 (patch + out) operations are below this share of the first one's.
 GRAM_SHARE = 0.5
+# Sliding pays until the padded rows are this much longer than the rows of positions.
+SLIDING_EXCESS = 1.6
 
 
 def convolution(layer: Any, a: torch.Tensor, b: torch.Tensor) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
@@ -43,25 +45,59 @@ def _padded(layer: Any, a: torch.Tensor) -> torch.Tensor:
     return F.pad(a, amounts, mode="constant" if layer.padding_mode == "zeros" else layer.padding_mode)
 
 
-def _shifted(layer: Any, padded: torch.Tensor, positions: torch.Size) -> Iterator[tuple[tuple[int, ...], torch.Tensor]]:
-    """For each offset of the kernel, the input that meets it at every position: `[batch, in, *positions]`."""
-    for offset in itertools.product(*(range(size) for size in layer.kernel_size)):
+def _offsets(layer: Any) -> Iterator[tuple[int, ...]]:
+    return itertools.product(*(range(size) for size in layer.kernel_size))
+
+
+def _shifted(layer: Any, padded: torch.Tensor, positions: torch.Size) -> Iterator[torch.Tensor]:
+    """For each offset of the kernel, the input that meets it: `[batch * groups, in / groups, positions]`."""
+    shape = len(padded) * layer.groups, layer.in_channels // layer.groups, -1
+    for offset in _offsets(layer):
         window: tuple[slice, ...] = tuple(
             slice(start * dilation, start * dilation + stride * (count - 1) + 1, stride)
             for start, dilation, stride, count in zip(offset, layer.dilation, layer.stride, positions, strict=True)
         )
-        yield offset, padded[:, :, *window]
+        yield padded[:, :, *window].reshape(shape)
+
+
+def _slid(layer: Any, padded: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, Iterator[torch.Tensor]]:
+    """The same for stride 1 without a copy: in the flattened padded input an offset is one shift for all positions.
+
+    `b` is laid out with the padded input's row length, zeros where a window would wrap around.
+    """
+    size, positions = padded.shape[2:], b.shape[2:]
+    wide = [amount for d in range(len(size) - 1, 0, -1) for amount in (0, size[d] - positions[d])]
+    rows = F.pad(b, wide).reshape(len(b) * layer.groups, layer.out_channels // layer.groups, -1)
+    # One more row: the last shifts read past the end, where b is zero.
+    longer = F.pad(padded, [*[0] * (2 * len(size) - 1), 1 if len(size) > 1 else 0])
+    flat = longer.reshape(len(b) * layer.groups, layer.in_channels // layer.groups, -1)
+    strides = [math.prod(size[d + 1 :]) for d in range(len(size))]
+
+    def columns() -> Iterator[torch.Tensor]:
+        for offset in _offsets(layer):
+            start = sum(o * d * s for o, d, s in zip(offset, layer.dilation, strides, strict=True))
+            yield flat[:, :, start : start + rows.shape[2]]
+
+    return rows, columns()
+
+
+def _slides(layer: Any, padded: torch.Tensor, b: torch.Tensor) -> bool:
+    longer = math.prod(padded.shape[3:]) / math.prod(b.shape[3:])
+    return set(layer.stride) == {1} and longer < SLIDING_EXCESS
 
 
 def _by_offset(layer: Any, padded: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     batch, groups = len(b), layer.groups
-    rows = b.reshape(batch * groups, layer.out_channels // groups, -1)
+    if _slides(layer, padded, b):
+        rows, columns = _slid(layer, padded, b)
+    else:
+        rows = b.reshape(batch * groups, layer.out_channels // groups, -1)
+        columns = _shifted(layer, padded, b.shape[2:])
     squared = torch.zeros(batch, dtype=b.dtype, device=b.device)
     total = torch.empty_like(layer.weight, dtype=b.dtype, device=b.device)
-    for offset, seen in _shifted(layer, padded, b.shape[2:]):
-        columns = seen.reshape(batch * groups, layer.in_channels // groups, -1)
-        gradients = torch.bmm(rows, columns.mT).view(batch, layer.out_channels, -1)
-        squared += gradients.square().sum((1, 2))
+    for offset, seen in zip(_offsets(layer), columns, strict=True):
+        gradients = torch.bmm(rows, seen.mT).view(batch, layer.out_channels, -1)
+        squared += torch.linalg.vector_norm(gradients.flatten(1), dim=1).square()
         place: Any = (..., *offset)
         total[place] = gradients.sum(0)
     return squared, total
@@ -71,9 +107,8 @@ def _by_gram(layer: Any, padded: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     batch, groups = len(b), layer.groups
     rows = b.reshape(batch * groups, layer.out_channels // groups, -1)
     inputs = rows.new_zeros(len(rows), rows.shape[2], rows.shape[2])
-    for _, seen in _shifted(layer, padded, b.shape[2:]):
-        columns = seen.reshape(batch * groups, layer.in_channels // groups, -1)
-        inputs.baddbmm_(columns.mT, columns)
+    for seen in _shifted(layer, padded, b.shape[2:]):
+        inputs.baddbmm_(seen.mT, seen)
     return (inputs * torch.bmm(rows.mT, rows)).sum((1, 2)).view(batch, groups).sum(1)
 
 

@@ -175,6 +175,16 @@ def made(name: str):
     return model.eval(), inputs, torch.randint(0, 3, (COUNT,))
 
 
+def elsewhere(model: nn.Module) -> tuple[nn.Module, dict[str, torch.Tensor]]:
+    """The model with other weights and statistics, and the state it had: a point must use the state alone."""
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    with torch.no_grad():
+        for value in [*model.parameters(), *model.buffers()]:
+            if value.is_floating_point():
+                value.mul_(1.7).add_(0.1)
+    return model, state
+
+
 def one_at_a_time(model, inputs, labels) -> torch.Tensor:
     trained = [value for value in model.parameters() if value.requires_grad]
     rows = []
@@ -188,7 +198,8 @@ def one_at_a_time(model, inputs, labels) -> torch.Tensor:
 def test_a_time_step_equals_one_sample_at_a_time(name, caplog):
     model, inputs, labels = made(name)
     truth = one_at_a_time(model, inputs, labels)
-    point = Point.of(model, cross_entropy)
+    model, state = elsewhere(model)
+    point = Point.of(model, cross_entropy, state)
     batches = [(inputs[:4], labels[:4]), (inputs[4:], labels[4:])]
     with caplog.at_level(logging.WARNING):
         step = time_step(point, lambda: batches)
@@ -203,7 +214,8 @@ def test_a_time_step_equals_one_sample_at_a_time(name, caplog):
 def test_the_second_route_gives_the_same_derivatives(name):
     model, inputs, labels = made(name)
     truth = one_at_a_time(model, inputs, labels)
-    point = Point.of(model, cross_entropy)
+    model, state = elsewhere(model)
+    point = Point.of(model, cross_entropy, state)
     direction = {name: torch.randn_like(value) for name, value in point.trained.items()}
     along = torch.cat([direction[name].flatten() for name in point.trained])
     batch = (inputs, labels)
@@ -217,7 +229,7 @@ def test_linear_forms_over_shapes(positions, inputs, outputs, batch):
     layer = nn.Linear(inputs, outputs).double()
     a, b = torch.randn(batch, positions, inputs).double(), torch.randn(batch, positions, outputs).double()
     gradients = torch.einsum("bto,bti->boi", b, a)
-    parts = {name: (squared, total) for name, squared, total in linear(layer, a, b)}
+    parts = {name: (squared, total) for name, squared, total in linear(layer, a, b, {})}
     torch.testing.assert_close(parts["weight"][0], gradients.square().sum((1, 2)))
     torch.testing.assert_close(parts["weight"][1], gradients.sum(0))
     torch.testing.assert_close(parts["bias"][0], b.sum(1).square().sum(1))
@@ -231,7 +243,7 @@ def test_both_forms_of_a_convolution_over_shapes(groups, width, kernel, stride, 
     b = torch.randn_like(layer(a))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys.modules[convolution.__module__], "GRAM_SHARE", torch.inf if gram else 0.0)
-        parts = {name: (squared, total) for name, squared, total in convolution(layer, a, b)}
+        parts = {name: (squared, total) for name, squared, total in convolution(layer, a, b, {})}
     for z in range(3):
         weight = torch.autograd.grad((layer(a[z : z + 1]) * b[z : z + 1]).sum(), layer.weight)[0]
         torch.testing.assert_close(parts["weight"][0][z], weight.square().sum())

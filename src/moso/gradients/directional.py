@@ -58,7 +58,7 @@ def backward_derivative(point: Point, plan: Plan, batch: Any, direction: Tensors
     """The same by the ghost dot product."""
     dots: list[torch.Tensor] = []
 
-    def visit(site: Site, a: torch.Tensor, b: torch.Tensor) -> None:
+    def visit(site: Site, a: torch.Tensor, b: torch.Tensor, buffers: Tensors) -> None:
         own = {
             name: direction[site.parameter(name)].to(value.dtype)
             if site.parameter(name) in direction
@@ -69,7 +69,7 @@ def backward_derivative(point: Point, plan: Plan, batch: Any, direction: Tensors
             # The padding row is looked up like any other, but has no gradient.
             own["weight"] = own["weight"].clone()
             own["weight"][site.module.padding_idx] = 0
-        dots.append((functional_call(site.module, own, (a,)) * b).flatten(1).sum(1).double())
+        dots.append((functional_call(site.module, {**own, **buffers}, (a,)) * b).flatten(1).sum(1).double())
 
     with watching(plan, visit):
         point.losses(point.trained, batch).sum().backward()  # type: ignore[no-untyped-call]

@@ -175,8 +175,8 @@ def sweep_batch(point: Point, plan: Plan, batch: Any) -> Swept:
     norms: Tensors = {}
     leaves = {name: point.trained[name].clone().requires_grad_() for name in plan.others}
 
-    def visit(site: Site, a: torch.Tensor, b: torch.Tensor) -> None:
-        for own, squared, gradient in site.form(site.module, a, b):
+    def visit(site: Site, a: torch.Tensor, b: torch.Tensor, buffers: Tensors) -> None:
+        for own, squared, gradient in site.form(site.module, a, b, buffers):
             norms[site.parameter(own)] = squared
             total[site.parameter(own)] = gradient
 
@@ -194,22 +194,35 @@ def sweep_batch(point: Point, plan: Plan, batch: Any) -> Swept:
     return Swept(total, norms)
 
 
+Visit = Callable[[Site, torch.Tensor, torch.Tensor, Tensors], None]
+
+
 @contextmanager
-def watching(plan: Plan, visit: Callable[[Site, torch.Tensor, torch.Tensor], None]) -> Iterator[None]:
-    """While this lasts, `visit(site, a, b)` sees each site's input and, in the backward pass, its output gradient."""
+def watching(plan: Plan, visit: Visit) -> Iterator[None]:
+    """While this lasts, `visit(site, a, b, buffers)` sees each site's input, output gradient and buffers.
+
+    It is called in the backward pass, when the network is its own again: the buffers are those of the forward pass.
+    """
+    visiting = False  # a visit may call the layer itself
 
     def watch(site: Site) -> Callable[[nn.Module, Any, Any], None]:
         def forward(module: nn.Module, inputs: Any, output: torch.Tensor) -> None:
+            if visiting:
+                return
             a = inputs[0].detach()
             version = a._version
+            buffers = dict(module.named_buffers(recurse=False))
             if not output.requires_grad:
                 output.requires_grad_()  # the first layers: nothing before them is differentiated
 
             def backward(b: torch.Tensor) -> None:
                 if a._version != version:
                     raise RuntimeError(f"the input of {site.name} was overwritten before its gradient was needed")
+                nonlocal visiting
+                visiting = True
                 with torch.no_grad():
-                    visit(site, a, b)
+                    visit(site, a, b, buffers)
+                visiting = False
 
             output.register_hook(backward)  # type: ignore[no-untyped-call]
 

@@ -22,7 +22,8 @@ from moso.gradients.layers.normalisation import channel_norm, trailing_norm
 
 # (parameter's own name, squared norms [batch], sum of gradients over the batch)
 Part = tuple[str, torch.Tensor, torch.Tensor]
-Form = Callable[[Any, torch.Tensor, torch.Tensor], Iterator[Part]]
+# (layer, input, output gradient, the layer's buffers at that moment); the layer itself lends only its settings
+Form = Callable[[Any, torch.Tensor, torch.Tensor, dict[str, torch.Tensor]], Iterator[Part]]
 
 _FORMS: dict[Any, Form] = {
     nn.Linear.forward: linear,

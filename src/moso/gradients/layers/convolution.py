@@ -17,13 +17,17 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+Buffers = dict[str, torch.Tensor]
+
 # The second form pays where its T^2 (patch + out) operations are below this share of the first one's.
 GRAM_SHARE = 0.5
 # Sliding pays until the padded rows are this much longer than the rows of positions.
 SLIDING_EXCESS = 1.6
 
 
-def convolution(layer: Any, a: torch.Tensor, b: torch.Tensor) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
+def convolution(
+    layer: Any, a: torch.Tensor, b: torch.Tensor, buffers: Buffers
+) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
     """Weight and bias; `a: [batch, in, *size]`, `b: [batch, out, *positions]`."""
     padded = _padded(layer, a)
     positions = math.prod(b.shape[2:])

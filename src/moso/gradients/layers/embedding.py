@@ -8,9 +8,11 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
+Buffers = dict[str, torch.Tensor]
+
 
 def embedding(
-    layer: nn.Embedding, a: torch.Tensor, b: torch.Tensor
+    layer: nn.Embedding, a: torch.Tensor, b: torch.Tensor, buffers: Buffers
 ) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
     """The table; `a: [batch, ...]` row numbers, `b: [batch, ..., width]`."""
     rows, b = a.reshape(len(a), -1), b.reshape(len(a), -1, b.shape[-1])

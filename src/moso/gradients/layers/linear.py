@@ -10,11 +10,15 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
+Buffers = dict[str, torch.Tensor]
+
 # Gradients of single samples that exist at one time.
 CHUNK_NUMBERS = 2**24
 
 
-def linear(layer: nn.Linear, a: torch.Tensor, b: torch.Tensor) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
+def linear(
+    layer: nn.Linear, a: torch.Tensor, b: torch.Tensor, buffers: Buffers
+) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
     """Weight and bias; `a: [batch, ..., in]`, `b: [batch, ..., out]`."""
     a, b = a.reshape(len(a), -1, a.shape[-1]), b.reshape(len(b), -1, b.shape[-1])
     positions, inputs, outputs = a.shape[1], a.shape[2], b.shape[2]

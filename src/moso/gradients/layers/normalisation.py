@@ -9,17 +9,25 @@ from typing import Any
 import torch
 from torch.func import functional_call
 
+Buffers = dict[str, torch.Tensor]
 
-def channel_norm(layer: Any, a: torch.Tensor, b: torch.Tensor) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
+
+def channel_norm(
+    layer: Any, a: torch.Tensor, b: torch.Tensor, buffers: Buffers
+) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
     """Batch-, group- and instance-norm: `[batch, channels, ...]`, parameters a channel."""
     channels = b.shape[:2]
-    yield from _parts(layer, (b * _normalised(layer, a)).reshape(*channels, -1), b.reshape(*channels, -1), dim=2)
+    yield from _parts(
+        layer, (b * _normalised(layer, a, buffers)).reshape(*channels, -1), b.reshape(*channels, -1), dim=2
+    )
 
 
-def trailing_norm(layer: Any, a: torch.Tensor, b: torch.Tensor) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
+def trailing_norm(
+    layer: Any, a: torch.Tensor, b: torch.Tensor, buffers: Buffers
+) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
     """Layer-norm and RMS-norm: `[batch, ..., *shape]`, parameters of the trailing shape."""
     shape = tuple(layer.normalized_shape)
-    both = (b * _normalised(layer, a)).reshape(len(b), -1, *shape), b.reshape(len(b), -1, *shape)
+    both = (b * _normalised(layer, a, buffers)).reshape(len(b), -1, *shape), b.reshape(len(b), -1, *shape)
     yield from _parts(layer, *both, dim=1)
 
 
@@ -31,11 +39,11 @@ def _parts(
             yield name, gradients.flatten(1).square().sum(1), gradients.sum(0)
 
 
-def _normalised(layer: Any, a: torch.Tensor) -> torch.Tensor:
+def _normalised(layer: Any, a: torch.Tensor, buffers: Buffers) -> torch.Tensor:
     """The layer's output with weight 1 and bias 0."""
     plain = {
         name: torch.ones_like(value) if name == "weight" else torch.zeros_like(value)
         for name, value in layer.named_parameters(recurse=False)
     }
-    result: torch.Tensor = functional_call(layer, plain, (a,))
+    result: torch.Tensor = functional_call(layer, {**plain, **buffers}, (a,))
     return result

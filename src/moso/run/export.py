@@ -79,7 +79,7 @@ def export_kept(
         known = ", ".join(str(one) for one in run.configuration.all_seeds())
         raise MosoError(f"seed {seed} is none of this run's seeds ({known})")
     kept = run.kept(method, ratio, selector, seed)
-    selection = _selection(run, method, selector, ratio, seed)
+    selection = run.selection(method, ratio, selector, seed)
     exported = Exported(target, selection, len(kept))
     if form in _INDICES:
         with _file(target, overwrite) as temporary:
@@ -124,19 +124,6 @@ def _check_options(form: str, ids: bool, with_test: bool, link: bool) -> None:
         raise MosoError(f"--with-test belongs to parquet-data and folder; format {form} lists training samples")
     if link and form != "folder":
         raise MosoError(f"--link belongs to format folder, not to {form}")
-
-
-def _selection(run: Run, method: str | None, selector: str | None, ratio: float | None, seed: int | None) -> Selection:
-    """The one selection that `Run.kept` has found to fit."""
-    seed = run.configuration.seed if seed is None else seed
-    return next(
-        one
-        for one in run.selections()
-        if one.seed == seed
-        and method in (None, one.method)
-        and selector in (None, one.selector)
-        and (ratio is None or abs(ratio - one.ratio) < 1e-9)
-    )
 
 
 def _write_indices(run: Run, selection: Selection, kept: NDArray[np.int64], form: str, ids: bool, path: Path) -> None:

@@ -112,6 +112,29 @@ class Run:
         """What was selected."""
         return all_selections(self.directory.root)
 
+    def selection(
+        self,
+        method: str | None = None,
+        ratio: float | None = None,
+        selector: str | None = None,
+        seed: int | None = None,
+    ) -> Selection:
+        """The one selection that fits; what is not said must be clear from what there is."""
+        seed = self.configuration.seed if seed is None else seed
+        there = [one for one in self.selections() if one.seed == seed]
+        fits = [
+            one
+            for one in there
+            if method in (None, one.method)
+            and selector in (None, one.selector)
+            and (ratio is None or abs(ratio - one.ratio) < 1e-9)
+        ]
+        if len(fits) != 1:
+            have = ", ".join(f"{one.method}/{one.selector}/{one.ratio:g}" for one in there)
+            problem = "no selection fits" if not fits else f"{len(fits)} selections fit"
+            raise MosoError(f"{problem}; say which by method, selector and ratio (there are: {have or 'none'})")
+        return fits[0]
+
     def kept(
         self,
         method: str | None = None,
@@ -119,21 +142,8 @@ class Run:
         selector: str | None = None,
         seed: int | None = None,
     ) -> NDArray[np.int64]:
-        """The positions a selection keeps; what is not said must be clear from what there is."""
-        seed = self.configuration.seed if seed is None else seed
-        fits = [
-            one
-            for one in self.selections()
-            if one.seed == seed
-            and method in (None, one.method)
-            and selector in (None, one.selector)
-            and (ratio is None or abs(ratio - one.ratio) < 1e-9)
-        ]
-        if len(fits) != 1:
-            have = ", ".join(f"{s.method}/{s.selector}/{s.ratio:g}" for s in self.selections() if s.seed == seed)
-            problem = "no selection fits" if not fits else f"{len(fits)} selections fit"
-            raise MosoError(f"{problem}; say which by method, selector and ratio (there are: {have or 'none'})")
-        return np.flatnonzero(read_selection(self.directory.root, fits[0]))
+        """The positions that stay in the one selection that fits, ascending."""
+        return np.flatnonzero(read_selection(self.directory.root, self.selection(method, ratio, selector, seed)))
 
     def evaluation(self) -> list[dict[str, Any]]:
         """Every finished retraining with its result."""

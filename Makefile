@@ -38,6 +38,8 @@ test-long: $(VENV)/.installed-test
 
 bench: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/loading.py
+	$(BIN)/python benchmarks/scoring.py --network resnet8
+	$(BIN)/python benchmarks/scoring.py --network resnet18 --samples 64 --batch 32 --repeats 3
 
 docs: $(VENV)/.installed-test
 	$(BIN)/python -m pytest tests/test_docs.py

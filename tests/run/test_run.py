@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import torch
+import torch.nn.functional as F
 
 import moso
 from moso.evidence import step_terms
@@ -68,6 +70,26 @@ def test_the_loop_of_the_docs_gives_the_scores_of_the_run(small_run):
     inputs, label = data[7]
     assert inputs.shape == (1, 8, 8)
     assert label == run.table()["label"][7].as_py()
+
+
+def test_scores_of_a_real_run_equal_brute_force_in_float64(small_run):
+    """Batch-norm, momentum, augmentation, label noise: plain autograd from what the run left, one sample at a time."""
+    run = carried_out(small_run(model="convnet-w4", partitions=5, label_noise=0.2, augmentation="crop"))
+    net, data, indices = run.build_model().double().eval(), run.dataset("train"), run.partitions()[2]
+    trajectory, total = run.trajectory(2), np.zeros(len(indices))
+    N, T = len(indices), trajectory.total_steps
+    for point in trajectory:
+        point.load_into(net)
+        rows = []
+        for index in indices:
+            inputs, label = data[int(index)]
+            loss = F.cross_entropy(net(inputs.double()[None]), torch.tensor([label]))
+            rows.append(torch.cat([part.flatten() for part in torch.autograd.grad(loss, list(net.parameters()))]))
+        gradients = torch.stack(rows)
+        others = (gradients.sum(0) - gradients) / (N - 1)
+        total += point.learning_rate * (others * gradients).sum(1).numpy()
+    expected = total * T / N / len(trajectory)
+    assert np.abs(run.scores()["moso"][indices] - expected).max() <= 1e-4 * np.abs(expected).max()
 
 
 def test_workers_do_not_change_a_bit(small_run):

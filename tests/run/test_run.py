@@ -7,12 +7,14 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 import torch.nn.functional as F
+from PIL import Image
 
 import moso
 from moso.evidence import step_terms
 from moso.executors import InProcess, LocalProcesses
 from moso.run.configuration import Configuration
 from moso.run.costs import costs
+from moso.run.job import Effort
 from moso.run.stages import begin, evaluate_stage, score_stage, select_stage, train_stage
 
 
@@ -98,6 +100,23 @@ def test_workers_do_not_change_a_bit(small_run):
         beside = carried_out(small_run("beside"), executor)
     for name in ("scores.parquet", "selections.parquet", "evaluation.parquet"):
         assert (alone.directory.root / name).read_bytes() == (beside.directory.root / name).read_bytes()
+
+
+def test_images_beyond_memory_are_decoded_by_loader_workers_to_the_same_bits(small_run, tmp_path):
+    draw = np.random.default_rng(0)
+    for number in range(60):
+        folder = tmp_path / "pictures" / f"class-{number % 3}"
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(draw.integers(0, 255, (12, 12, 3)).astype(np.uint8)).save(folder / f"{number}.png")
+    settings = {"dataset": f"folder:{tmp_path / 'pictures'}", "batch_size": 16, "memory_limit": 0}
+    alone = small_run("alone", **settings)
+    assert alone.data.train.evaluation_view().streamed
+    beside = small_run("beside", **settings)
+    beside.effort = Effort(loader_workers=2)
+    with LocalProcesses(2) as executor:
+        runs = carried_out(alone), carried_out(beside, executor)
+    for name in ("scores.parquet", "selections.parquet", "evaluation.parquet"):
+        assert (runs[0].directory.root / name).read_bytes() == (runs[1].directory.root / name).read_bytes()
 
 
 def test_every_surrogate_starts_from_one_recorded_state_and_follows_one_schedule(small_run):

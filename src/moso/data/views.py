@@ -3,6 +3,7 @@
 A view is also a map-style dataset: `view[i]` is one sample of its first epoch.
 """
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -231,8 +232,17 @@ def load(view: View, plan: Sequence[NDArray[np.int64]], epoch: int = 0, workers:
     if workers == 0 or not view.streamed:
         return (batches[number] for number in range(len(plan)))
     # Without a generator of its own, a loader takes a number from the global one, and the user's next draw moves.
+    # In a process that was itself spawned the default is to spawn, which imports everything again for every epoch.
+    method = "fork" if sys.platform == "linux" else None
     return iter(
-        DataLoader(batches, batch_size=None, num_workers=workers, prefetch_factor=4, generator=torch.Generator())
+        DataLoader(
+            batches,
+            batch_size=None,
+            num_workers=workers,
+            prefetch_factor=4,
+            generator=torch.Generator(),
+            multiprocessing_context=method,
+        )
     )
 
 

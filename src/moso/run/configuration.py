@@ -44,6 +44,7 @@ class Configuration(BaseModel):
     label_noise: float = Field(0.0, ge=0, le=1, description="share of samples that get a label drawn at random")
     resize: int | None = Field(None, ge=1, description="pixels every image is scaled and cut to")
     on_broken: Literal["stop", "skip"] = Field("stop", description="what to do with images that cannot be decoded")
+    memory_limit: float = Field(6.0, ge=0, description="GiB of decoded images kept in memory; more stays encoded")
     test_share: float = Field(0.2, gt=0, lt=1, description="share held out where the data has no test split")
     model: str = Field("convnet", description="the surrogate's network")
     retrain_model: str = Field("", description="the network retrained on what is kept, if another")

@@ -11,6 +11,7 @@ from torch import nn
 
 from moso.errors import MosoError
 from moso.gradients import Point, cross_entropy, directional_derivatives, mean_gradient, squared_norms, sweep, time_step
+from moso.gradients.directional import backward_derivative
 
 
 def problem(count: int = 20):
@@ -110,6 +111,26 @@ def test_what_has_no_closed_form_is_done_one_by_one_and_announced_once(caplog):
     stacked = torch.stack(gradients).detach()
     np.testing.assert_allclose(step.squared_norm[0], stacked.square().sum(1), rtol=1e-9)
     np.testing.assert_allclose(step.dot[0], stacked @ stacked.mean(0), rtol=1e-9, atol=1e-12)
+
+
+def test_a_network_without_any_closed_form_goes_both_slow_ways():
+    class Bare(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(16, 3, dtype=torch.float64))
+
+        def forward(self, inputs):
+            return inputs.flatten(1) @ self.weight
+
+    torch.manual_seed(0)
+    _, inputs, labels = problem()
+    point = Point.of(Bare(), cross_entropy)
+    batches = batches_of(inputs, labels, 7)
+    step = time_step(point, batches)
+    plan = sweep.plan_for(point, (inputs, labels))
+    assert plan.sites == ()
+    dots = backward_derivative(point, plan, (inputs, labels), step.mean_gradient)
+    np.testing.assert_allclose(dots, step.dot[0], rtol=1e-9, atol=1e-12)
 
 
 def test_a_loss_that_mixes_samples_is_refused():

@@ -13,6 +13,7 @@ from torch import nn
 from torch.func import functional_call, jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from moso.gradients.losses import wide
 from moso.gradients.point import Point, Tensors
 from moso.gradients.sweep import Plan, Site, announce, first_samples, plan_for, watching
 
@@ -43,7 +44,7 @@ def forward_derivative(point: Point, batch: Any, direction: Tensors) -> torch.Te
     tensor(True)
     """
     part = point.only(direction)
-    tangents = {name: value.to(part.trained[name].dtype) for name, value in direction.items()}
+    tangents = {name: value.to(part.trained[name]) for name, value in direction.items()}
 
     def losses(trained: Tensors) -> torch.Tensor:
         return part.losses(trained, batch)
@@ -60,7 +61,7 @@ def backward_derivative(point: Point, plan: Plan, batch: Any, direction: Tensors
 
     def visit(site: Site, a: torch.Tensor, b: torch.Tensor, buffers: Tensors) -> None:
         own = {
-            name: direction[site.parameter(name)].to(value.dtype)
+            name: direction[site.parameter(name)].to(value)
             if site.parameter(name) in direction
             else torch.zeros_like(value)
             for name, value in site.module.named_parameters(recurse=False)
@@ -69,22 +70,19 @@ def backward_derivative(point: Point, plan: Plan, batch: Any, direction: Tensors
             # The padding row is looked up like any other, but has no gradient.
             own["weight"] = own["weight"].clone()
             own["weight"][site.module.padding_idx] = 0
-        dots.append((functional_call(site.module, {**own, **buffers}, (a,)) * b).flatten(1).sum(1).double())
+        dots.append(wide((functional_call(site.module, {**own, **buffers}, (a,)) * b).flatten(1).sum(1)))
 
-    with watching(plan, visit):
-        point.losses(point.trained, batch).sum().backward()  # type: ignore[no-untyped-call]
+    if plan.sites:
+        with watching(plan, visit):
+            point.losses(point.trained, batch).sum().backward()  # type: ignore[no-untyped-call]
     if plan.slow is not None:
-        parts = []
-        for gradients in plan.slow(batch):
-            own = [
-                gradients[name].flatten(1).double() @ direction[name].flatten().double()
-                for name in gradients
-                if name in direction
-            ]
-            parts.append(
-                torch.stack(own).sum(0)
-                if own
-                else torch.zeros(len(next(iter(gradients.values()))), dtype=torch.float64)
-            )
-        dots.append(torch.cat(parts))
+        dots.append(torch.cat([_along(gradients, direction) for gradients in plan.slow(batch)]))
     return torch.stack(dots).sum(0)
+
+
+def _along(gradients: Tensors, direction: Tensors) -> torch.Tensor:
+    total = wide(torch.zeros_like(next(iter(gradients.values())).flatten(1)[:, 0]))
+    for name, gradient in gradients.items():
+        if name in direction:
+            total += wide(gradient.flatten(1)) @ wide(direction[name]).flatten()
+    return total

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from moso.errors import MosoError
 from moso.gradients.directional import Route, route_for
-from moso.gradients.losses import to_device
+from moso.gradients.losses import to_device, wide
 from moso.gradients.point import Batches, Groups, Point, Tensors, evaluation_mode
 from moso.gradients.sweep import Plan, Swept, plan_for, sweep_batch
 
@@ -51,7 +51,7 @@ def mean_gradient(point: Point, batches: Batches) -> Tensors:
         parts = torch.autograd.grad(losses.sum(), list(leaves.values()), allow_unused=True)
         return {n: part for n, part in zip(leaves, parts, strict=True) if part is not None}, len(losses)
 
-    total = {name: torch.zeros_like(value, dtype=torch.float64) for name, value in point.trained.items()}
+    total = {name: wide(torch.zeros_like(value)) for name, value in point.trained.items()}
     count = 0
     for batch in _through(point, batches):
         gradients, samples = of(batch)
@@ -74,13 +74,13 @@ def directional_derivatives(
     route: Route | None = None
     for batch in _through(point, batches):
         route = route or route_for(point, batch, direction)
-        own = [route(batch, {name: direction[name] for name in group}).double() for group in groups]
+        own = [wide(route(batch, {name: direction[name] for name in group})) for group in groups]
         rows.append(torch.stack(own).cpu())
     return np.asarray(torch.cat(rows, 1).numpy())
 
 
 def _first_sweep(point: Point, batches: Batches, groups: Groups) -> tuple[Tensors, NDArray[np.float64]]:
-    total = {name: torch.zeros_like(value, dtype=torch.float64) for name, value in point.trained.items()}
+    total = {name: wide(torch.zeros_like(value)) for name, value in point.trained.items()}
     rows: list[torch.Tensor] = []
     plan: Plan | None = None
     for batch in _through(point, batches):
@@ -93,10 +93,9 @@ def _first_sweep(point: Point, batches: Batches, groups: Groups) -> tuple[Tensor
 
 
 def _norms(swept: Swept, group: tuple[str, ...]) -> torch.Tensor:
-    some = next(iter(swept.norms.values()))
-    total = torch.zeros(len(some), dtype=torch.float64, device=some.device)
+    total = wide(torch.zeros_like(next(iter(swept.norms.values()))))
     for name in group:
-        total += swept.norms[name]
+        total += wide(swept.norms[name])
     return total
 
 
@@ -108,7 +107,7 @@ def _through(point: Point, batches: Batches) -> Iterator[Any]:
 
 def _add(total: Tensors, more: Tensors) -> None:
     for name, value in more.items():
-        total[name] += value
+        total[name] += wide(value)
 
 
 def _divided(total: Tensors, count: int) -> Tensors:

@@ -71,6 +71,15 @@ def map_tensors(change: Callable[[torch.Tensor], torch.Tensor], batch: Any) -> A
     return batch
 
 
+def wide(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor in float64, where sums are taken; on the CPU if its own device knows no float64.
+
+    >>> wide(torch.ones(2)).dtype
+    torch.float64
+    """
+    return (tensor.cpu() if tensor.device.type == "mps" else tensor).to(torch.float64)
+
+
 def one_of(batch: Any, number: int) -> Any:
     """The batch of one that holds sample `number`."""
     return map_tensors(lambda tensor: tensor[number : number + 1], batch)

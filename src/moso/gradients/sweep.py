@@ -19,7 +19,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from moso.errors import MosoError
 from moso.gradients.layers import Form, form_of
-from moso.gradients.losses import batch_length, map_tensors, one_of
+from moso.gradients.losses import batch_length, map_tensors, one_of, wide
 from moso.gradients.point import Point, Tensors
 
 PROBES = 3
@@ -81,8 +81,8 @@ def first_samples(batch: Any) -> Any:
 def _check_separate(point: Point, probe: Any, singles: list[Any]) -> None:
     """Refuse a loss in which samples mix: the gradient of one of them would not exist."""
     with torch.no_grad():
-        together = point.losses(point.trained, probe).double()
-        apart = [point.losses(point.trained, one).double() for one in singles]
+        together = wide(point.losses(point.trained, probe))
+        apart = [wide(point.losses(point.trained, one)) for one in singles]
     if len(together) != len(singles) or any(len(one) != 1 for one in apart):
         raise MosoError(f"the loss gave {len(together)} values for {len(singles)} samples; it must give one a sample")
     difference = float((together - torch.cat(apart)).abs().max())
@@ -144,16 +144,16 @@ def _wrong(point: Point, sites: tuple[Site, ...], probe: Any, truth: list[Tensor
         return covered
     wrong = set()
     for name in covered:
-        expected = torch.stack([one[name].double().square().sum() for one in truth])
-        total = torch.stack([one[name].double() for one in truth]).sum(0)
+        expected = torch.stack([wide(one[name]).square().sum() for one in truth])
+        total = torch.stack([wide(one[name]) for one in truth]).sum(0)
         if name not in swept.norms:
             wrong.add(name)
             continue
         scale = float(expected.max()) + 1e-30
         size = float(total.abs().max()) + 1e-30
         if (
-            float((swept.norms[name].double() - expected).abs().max()) > 1e-3 * scale
-            or float((swept.total[name].double() - total).abs().max()) > 1e-3 * size
+            float((wide(swept.norms[name]) - expected).abs().max()) > 1e-3 * scale
+            or float((wide(swept.total[name]) - total).abs().max()) > 1e-3 * size
         ):
             wrong.add(name)
     if wrong:
@@ -189,7 +189,7 @@ def sweep_batch(point: Point, plan: Plan, batch: Any) -> Swept:
         pieces: dict[str, list[torch.Tensor]] = {name: [] for name in plan.others}
         for gradients in plan.slow(batch):
             for name, gradient in gradients.items():
-                pieces[name].append(gradient.flatten(1).double().square().sum(1))
+                pieces[name].append(wide(gradient.flatten(1)).square().sum(1))
         norms.update({name: torch.cat(values) for name, values in pieces.items()})
     return Swept(total, norms)
 

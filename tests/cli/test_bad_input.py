@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from moso.cli.main import main
+from moso.cli.settings import whole_path
 
 SMALL = [
     *("--model", "mlp-w8", "--epochs", "2", "--partitions", "2", "--time-steps", "2", "--seeds", "1"),
@@ -195,6 +196,32 @@ def test_a_file_of_settings_and_flags_over_it(done, tmp_path):
     (tmp_path / "mine.toml").write_text(text)
     done("run", "mine.toml", "--partitions", "3", "--quiet", "--workers", "1")
     assert moso.Run.open(tmp_path / "named").configuration.partitions == 3
+
+
+def test_a_run_of_a_relative_path_can_be_opened_from_anywhere(done, tmp_path, monkeypatch):
+    import moso
+
+    labels = np.arange(1797) % 10
+    np.savez(tmp_path / "labels.npz", mine=labels, other=labels)
+    done("train", *SMALL[:10], "--labels", "labels.npz:mine", "--workers", "1", "--quiet", "--out", "run")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    run = moso.Run.open(tmp_path / "run")
+    assert run.configuration.labels == f"{tmp_path / 'labels.npz'}:mine"
+    assert set(run.samples().labels.tolist()) == set(range(10))
+
+
+def test_paths_become_whole_in_every_form(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("a.npz").write_bytes(b"")
+    Path("data").mkdir()
+    assert whole_path("a.npz") == str(tmp_path / "a.npz")
+    assert whole_path("a.npz:key") == f"{tmp_path / 'a.npz'}:key"
+    assert whole_path("folder:data") == f"folder:{tmp_path / 'data'}"
+    assert whole_path("parquet:a.npz?label=fine") == f"parquet:{tmp_path / 'a.npz'}?label=fine"
+    assert whole_path("hf:somebody/something") == "hf:somebody/something"
+    Path("digits").mkdir()  # a folder of the same name is not what the name means
+    assert whole_path("digits") == "digits"
 
 
 def test_version(done):

@@ -87,4 +87,27 @@ def configuration_from(file: Path | None, settings: dict[str, Any]) -> tuple[Con
             raise MosoError(f"{file} is a directory; give its run.toml, or --out {file} to go on with it")
         given = read_toml(file)
     out = given.pop("out", None)
-    return Configuration.resolve({**given, **settings}), None if out is None else Path(out)
+    merged = {**given, **settings}
+    for name in ("dataset", "labels"):
+        if isinstance(merged.get(name), str):
+            merged[name] = whole_path(merged[name])
+    return Configuration.resolve(merged), None if out is None else Path(out)
+
+
+def whole_path(name: str) -> str:
+    """A name whose relative path, if it holds one that exists, is absolute: a run can be opened from anywhere.
+
+    >>> whole_path("digits"), whole_path("folder:/nowhere/at/all")
+    ('digits', 'folder:/nowhere/at/all')
+    """
+    kind, colon, rest = name.partition(":")
+    place, mark, options = rest.partition("?")
+    # In turn: KIND:PATH, KIND:PATH?OPTIONS, FILE:KEY and FILE.
+    for before, path, after in (
+        (kind + colon, rest, ""),
+        (kind + colon, place, mark + options),
+        ("", kind, colon + rest),
+    ):
+        if path and Path(path).exists() and (colon or Path(path).is_file()):
+            return f"{before}{Path(path).resolve()}{after}"
+    return name

@@ -18,7 +18,7 @@ from torch.nn.modules.instancenorm import _InstanceNorm
 from moso.gradients.layers.convolution import convolution
 from moso.gradients.layers.embedding import embedding
 from moso.gradients.layers.linear import linear
-from moso.gradients.layers.normalisation import channel_norm, trailing_norm
+from moso.gradients.layers.normalisation import batch_norm, channel_norm, trailing_norm
 
 # (parameter's own name, squared norms [batch], sum of gradients over the batch)
 Part = tuple[str, torch.Tensor, torch.Tensor]
@@ -30,7 +30,7 @@ _FORMS: dict[Any, Form] = {
     nn.Conv1d.forward: convolution,
     nn.Conv2d.forward: convolution,
     nn.Conv3d.forward: convolution,
-    _BatchNorm.forward: channel_norm,
+    _BatchNorm.forward: batch_norm,
     _InstanceNorm.forward: channel_norm,
     nn.GroupNorm.forward: channel_norm,
     nn.LayerNorm.forward: trailing_norm,

@@ -29,24 +29,27 @@ def convolution(
     layer: Any, a: torch.Tensor, b: torch.Tensor, buffers: Buffers
 ) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
     """Weight and bias; `a: [batch, in, *size]`, `b: [batch, out, *positions]`."""
-    padded = _padded(layer, a)
     positions = math.prod(b.shape[2:])
     outputs, patch = layer.out_channels // layer.groups, math.prod(layer.weight.shape[1:])
     if positions * (patch + outputs) < GRAM_SHARE * patch * outputs:
+        padded = _padded(layer, a)
         yield "weight", _by_gram(layer, padded, b), _weight_gradient(layer, padded, b)
     else:
-        yield "weight", *_by_offset(layer, padded, b)
+        yield "weight", *_by_offset(layer, a, b)
     if layer.bias is not None:
         own = b.flatten(2).sum(2)
         yield "bias", own.square().sum(1), own.sum(0)
 
 
-def _padded(layer: Any, a: torch.Tensor) -> torch.Tensor:
+def _padded(layer: Any, a: torch.Tensor, more: int = 0) -> torch.Tensor:
+    """The input as the kernel meets it, with `more` rows of zeros after its first dimension of positions."""
     # The layer's own list is in the order F.pad wants, last dimension first.
-    amounts = layer._reversed_padding_repeated_twice
-    if not any(amounts):
-        return a
-    return F.pad(a, amounts, mode="constant" if layer.padding_mode == "zeros" else layer.padding_mode)
+    amounts = list(layer._reversed_padding_repeated_twice)
+    if layer.padding_mode != "zeros":
+        a = F.pad(a, amounts, mode=layer.padding_mode) if any(amounts) else a
+        amounts = [0] * len(amounts)
+    amounts[-1] += more
+    return F.pad(a, amounts) if any(amounts) else a
 
 
 def _offsets(layer: Any) -> Iterator[tuple[int, ...]]:
@@ -64,17 +67,17 @@ def _shifted(layer: Any, padded: torch.Tensor, positions: torch.Size) -> Iterato
         yield padded[:, :, *window].reshape(shape)
 
 
-def _slid(layer: Any, padded: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, Iterator[torch.Tensor]]:
+def _slid(layer: Any, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, Iterator[torch.Tensor]]:
     """The same for stride 1 without a copy: in the flattened padded input an offset is one shift for all positions.
 
     `b` is laid out with the padded input's row length, zeros where a window would wrap around.
     """
+    # One more row: the last shifts read past the end, where b is zero.
+    padded = _padded(layer, a, more=1 if any(_reach(layer)[1:]) else 0)
     size, positions = padded.shape[2:], b.shape[2:]
     wide = [amount for d in range(len(size) - 1, 0, -1) for amount in (0, size[d] - positions[d])]
-    rows = F.pad(b, wide).reshape(len(b) * layer.groups, layer.out_channels // layer.groups, -1)
-    # One more row: the last shifts read past the end, where b is zero.
-    longer = F.pad(padded, [*[0] * (2 * len(size) - 1), 1 if len(size) > 1 else 0])
-    flat = longer.reshape(len(b) * layer.groups, layer.in_channels // layer.groups, -1)
+    rows = (F.pad(b, wide) if any(wide) else b).reshape(len(b) * layer.groups, layer.out_channels // layer.groups, -1)
+    flat = padded.reshape(len(b) * layer.groups, layer.in_channels // layer.groups, -1)
     strides = [math.prod(size[d + 1 :]) for d in range(len(size))]
 
     def columns() -> Iterator[torch.Tensor]:
@@ -85,18 +88,23 @@ def _slid(layer: Any, padded: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tens
     return rows, columns()
 
 
-def _slides(layer: Any, padded: torch.Tensor, b: torch.Tensor) -> bool:
-    longer = math.prod(padded.shape[3:]) / math.prod(b.shape[3:])
-    return set(layer.stride) == {1} and longer < SLIDING_EXCESS
+def _reach(layer: Any) -> list[int]:
+    return [dilation * (size - 1) for dilation, size in zip(layer.dilation, layer.kernel_size, strict=True)]
 
 
-def _by_offset(layer: Any, padded: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _slides(layer: Any, b: torch.Tensor) -> bool:
+    """Whether sliding pays: at stride 1, while padded rows are not much longer than the rows of positions."""
+    longer = [(count + more) / count for count, more in zip(b.shape[3:], _reach(layer)[1:], strict=True)]
+    return set(layer.stride) == {1} and math.prod(longer) < SLIDING_EXCESS
+
+
+def _by_offset(layer: Any, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     batch, groups = len(b), layer.groups
-    if _slides(layer, padded, b):
-        rows, columns = _slid(layer, padded, b)
+    if _slides(layer, b):
+        rows, columns = _slid(layer, a, b)
     else:
         rows = b.reshape(batch * groups, layer.out_channels // groups, -1)
-        columns = _shifted(layer, padded, b.shape[2:])
+        columns = _shifted(layer, _padded(layer, a), b.shape[2:])
     squared = torch.zeros(batch, dtype=b.dtype, device=b.device)
     total = torch.empty_like(layer.weight, dtype=b.dtype, device=b.device)
     for offset, seen in zip(_offsets(layer), columns, strict=True):

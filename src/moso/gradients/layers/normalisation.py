@@ -12,10 +12,25 @@ from torch.func import functional_call
 Buffers = dict[str, torch.Tensor]
 
 
+def batch_norm(
+    layer: Any, a: torch.Tensor, b: torch.Tensor, buffers: Buffers
+) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
+    """Batch-norm with running statistics: `sum b x_hat = (sum b a - mean sum b) / std`, one pass over `a` and `b`."""
+    if buffers.get("running_mean") is None:
+        yield from channel_norm(layer, a, b, buffers)
+        return
+    batch, channels = b.shape[:2]
+    rows, columns = b.reshape(batch * channels, 1, -1), a.reshape(batch * channels, -1, 1)
+    products, bias = torch.bmm(rows, columns).view(batch, channels), b.reshape(batch, channels, -1).sum(2)
+    weight = (products - buffers["running_mean"] * bias) * torch.rsqrt(buffers["running_var"] + layer.eps)
+    for name, gradients in (("weight", weight), ("bias", bias)):
+        yield name, gradients.square().sum(1), gradients.sum(0)
+
+
 def channel_norm(
     layer: Any, a: torch.Tensor, b: torch.Tensor, buffers: Buffers
 ) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
-    """Batch-, group- and instance-norm: `[batch, channels, ...]`, parameters a channel."""
+    """Group- and instance-norm: `[batch, channels, ...]`, parameters a channel."""
     channels = b.shape[:2]
     yield from _parts(
         layer, (b * _normalised(layer, a, buffers)).reshape(*channels, -1), b.reshape(*channels, -1), dim=2

@@ -14,13 +14,14 @@ from torch.utils.data import Subset
 
 from moso.data.dataset import DataSet
 from moso.data.samples import Samples, StoredSamples, UserSamples, check_labels
-from moso.data.views import ItemView, Normalisation, as_view, check_repeatable
+from moso.data.views import ItemView, Normalisation, as_view, check_repeatable, is_array_pair
 from moso.errors import MosoError
 from moso.evidence import ParameterFilter, PartitionTerms, Trajectory, step_terms
 from moso.executors import InProcess
 from moso.gradients import Loss, cross_entropy
 from moso.methods import METHODS, find_method
 from moso.progress import Progress, silent
+from moso.randomness import seeded
 from moso.run.configuration import Configuration
 from moso.run.directory import RunDirectory
 from moso.run.job import Effort, Job
@@ -167,8 +168,6 @@ def _builder(model: str | Callable[[], nn.Module]) -> Callable[[int], nn.Module]
         raise MosoError("model= takes a name or a function that makes a fresh network, such as lambda: MyNetwork()")
 
     def build(seed: int) -> nn.Module:
-        from moso.randomness import seeded
-
         with seeded(seed, "init"):
             return model()
 
@@ -177,7 +176,7 @@ def _builder(model: str | Callable[[], nn.Module]) -> Callable[[int], nn.Module]
 
 def _samples(data: Any, plain: Any, labels: Any, classes: Sequence[str] | None = None) -> tuple[Samples, Any]:
     """Somebody's data as samples, and the dataset a `Subset` of it is taken from."""
-    if isinstance(data, tuple | list) and len(data) == 2 and all(hasattr(part, "__len__") for part in data):
+    if is_array_pair(data):
         stored = StoredSamples.from_arrays(data[0], data[1] if labels is None else labels, classes)
         return stored, list(zip(data[0], data[1], strict=True))
     view = as_view(data)

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from moso.evaluation.summary import Line, lines
-from moso.report.wording import duration as duration
+from moso.report.wording import duration
 from moso.run.cells import all_cells
 from moso.run.costs import costs
 from moso.run.estimate import Estimate

@@ -19,9 +19,9 @@ from PIL import Image
 
 from moso.data.augment import Augmentation
 from moso.data.readers import MemoryReader, Reader, check_finite
-from moso.data.views import ImageView, ItemView, Normalisation, View
+from moso.data.views import ImageView, ItemView, Normalisation, View, tree_bytes
 from moso.errors import MosoError
-from moso.randomness import hashes, key
+from moso.randomness import generator, hashes, key
 
 
 class Samples(Protocol):
@@ -249,9 +249,6 @@ class UserSamples:
 
     def fingerprint(self) -> str:
         """A hash of all labels and of the content of 64 samples drawn by address."""
-        from moso.data.views import tree_bytes
-        from moso.randomness import generator
-
         chosen = generator("fingerprint", len(self)).choice(len(self), min(64, len(self)), replace=False)
         digest = hashlib.blake2b(digest_size=16)
         for position in np.sort(chosen).tolist():

@@ -158,6 +158,15 @@ class ItemView:
         return default_collate(items)
 
 
+def is_array_pair(data: Any) -> bool:
+    """Whether data is a pair of columns, inputs and labels.
+
+    >>> is_array_pair((np.zeros((3, 2)), [0, 1, 0])), is_array_pair([0, 1, 2])
+    (True, False)
+    """
+    return isinstance(data, tuple | list) and len(data) == 2 and all(hasattr(part, "__len__") for part in data)
+
+
 def as_view(data: Any) -> View:
     """Any data as a view: a view itself, a pair of arrays, or a map-style dataset.
 
@@ -168,7 +177,7 @@ def as_view(data: Any) -> View:
     if hasattr(data, "batch") and hasattr(data, "streamed"):
         view: View = data
         return view
-    if isinstance(data, tuple | list) and len(data) == 2 and all(hasattr(part, "__len__") for part in data):
+    if is_array_pair(data):
         from moso.data.samples import StoredSamples
 
         return StoredSamples.from_arrays(*data).evaluation_view()

@@ -1,5 +1,6 @@
 """The recorder: three lines in anybody's own training loop leave a trajectory that can be scored."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ class Recorder:
         if total_steps is None:
             if samples < 1:
                 raise MosoError(f"{samples} time steps were asked for; at least 1 is needed")
-            self.planned = self._lowest_hashes(done)
+            self.planned = self._lowest(range(1, done + 1))
         else:
             self.planned = set(sample_steps(total_steps, samples, seed, sampling).tolist())
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -63,18 +64,18 @@ class Recorder:
             if int(path.stem.removeprefix("step-")) not in self.planned:
                 raise MosoError(f"{self.folder} holds the trajectory of another run ({path.name}); use a new folder")
 
-    def _lowest_hashes(self, steps: int) -> set[int]:
+    def _lowest(self, steps: Iterable[int]) -> set[int]:
         # The steps with the K lowest hashes are a uniform sample of all steps, whenever the run ends.
-        numbers = np.arange(1, steps + 1, dtype=np.uint64)
-        order = np.argsort(hashes(numbers, self.seed, "reservoir"), kind="stable")
-        return set((order[: self.samples] + 1).tolist())
+        candidates = np.array(sorted(steps), dtype=np.uint64)
+        order = np.argsort(hashes(candidates, self.seed, "reservoir"), kind="stable")
+        return set(candidates[order[: self.samples]].tolist())
 
     def step(self, model: nn.Module, optimizer: torch.optim.Optimizer, epoch: int = 0) -> None:
         """Note that the optimiser has made one more update."""
         rates = self._rates_of_update(optimizer)
         self.done += 1
         if self.total_steps is None:
-            kept = self._kept_with(self.done)
+            kept = self._lowest(self.planned | {self.done})
             for dropped in self.planned - kept:
                 point_path(self.folder, dropped).unlink(missing_ok=True)
             self.planned = kept
@@ -82,12 +83,6 @@ class Recorder:
             raise MosoError(f"step {self.done} was made of a run that was to have {self.total_steps}")
         if self.done in self.planned:
             self._write(model, optimizer, rates, epoch)
-
-    def _kept_with(self, step: int) -> set[int]:
-        candidates = sorted(self.planned | {step})
-        drawn = hashes(np.array(candidates, dtype=np.uint64), self.seed, "reservoir")
-        order = np.argsort(drawn, kind="stable")[: self.samples]
-        return {candidates[number] for number in order.tolist()}
 
     def _rates_of_update(self, optimizer: torch.optim.Optimizer) -> list[float]:
         if optimizer is not self._watched:

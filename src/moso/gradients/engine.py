@@ -45,18 +45,13 @@ def time_step(point: Point, batches: Batches, groups: Groups = ()) -> TimeStep:
 def mean_gradient(point: Point, batches: Batches) -> Tensors:
     """`G`, the gradient of the mean loss over all batches, summed in float64."""
     leaves = {name: value.clone().requires_grad_() for name, value in point.trained.items()}
-
-    def of(batch: Any) -> tuple[Tensors, int]:
-        losses = point.losses(leaves, batch)
-        parts = torch.autograd.grad(losses.sum(), list(leaves.values()), allow_unused=True)
-        return {n: part for n, part in zip(leaves, parts, strict=True) if part is not None}, len(losses)
-
     total = {name: wide(torch.zeros_like(value)) for name, value in point.trained.items()}
     count = 0
     for batch in _through(point, batches):
-        gradients, samples = of(batch)
-        _add(total, gradients)
-        count += samples
+        losses = point.losses(leaves, batch)
+        parts = torch.autograd.grad(losses.sum(), list(leaves.values()), allow_unused=True)
+        _add(total, {name: part for name, part in zip(leaves, parts, strict=True) if part is not None})
+        count += len(losses)
     return _divided(total, count)
 
 

@@ -13,6 +13,7 @@ import tomli_w
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from moso.data.readers import MEMORY_LIMIT_BYTES
 from moso.errors import MosoError, unknown_name
 from moso.evidence import Sampling
 from moso.methods import METHODS, find_method
@@ -44,7 +45,9 @@ class Configuration(BaseModel):
     label_noise: float = Field(0.0, ge=0, le=1, description="share of samples that get a label drawn at random")
     resize: int | None = Field(None, ge=1, description="pixels every image is scaled and cut to")
     on_broken: Literal["stop", "skip"] = Field("stop", description="what to do with images that cannot be decoded")
-    memory_limit: float = Field(6.0, ge=0, description="GiB of decoded images kept in memory; more stays encoded")
+    memory_limit: float = Field(
+        MEMORY_LIMIT_BYTES / 2**30, ge=0, description="GiB of decoded images kept in memory; more stays encoded"
+    )
     test_share: float = Field(0.2, gt=0, lt=1, description="share held out where the data has no test split")
     model: str = Field("convnet", description="the surrogate's network")
     retrain_model: str = Field("", description="the network retrained on what is kept, if another")
@@ -147,6 +150,11 @@ class Configuration(BaseModel):
             own = find_method(method).selector
             chosen += [(method, selector) for selector in (self.selectors or (own,))]
         return list(dict.fromkeys([*chosen, ("random", "random"), ("random", "balanced")]))
+
+    @property
+    def memory_limit_bytes(self) -> int:
+        """The memory limit in bytes."""
+        return int(self.memory_limit * 2**30)
 
     def all_seeds(self) -> list[int]:
         """The seeds of this run."""

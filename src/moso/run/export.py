@@ -29,7 +29,7 @@ from moso.run.export_parquet import write_parquet
 from moso.run.export_split import Split, check_unchanged
 from moso.run.originals import Originals
 from moso.run.reading import CUSTOM, Run
-from moso.run.selections import Selection
+from moso.run.selections import Selection, read_selection
 
 _INDICES = ("csv", "npy", "parquet")
 FORMATS = (*_INDICES, "parquet-data", "folder")
@@ -78,8 +78,8 @@ def export_kept(
     if seed is not None and seed not in run.configuration.all_seeds():
         known = ", ".join(str(one) for one in run.configuration.all_seeds())
         raise MosoError(f"seed {seed} is none of this run's seeds ({known})")
-    kept = run.kept(method, ratio, selector, seed)
     selection = run.selection(method, ratio, selector, seed)
+    kept = np.flatnonzero(read_selection(run.directory.root, selection))
     exported = Exported(target, selection, len(kept))
     if form in _INDICES:
         with _file(target, overwrite) as temporary:

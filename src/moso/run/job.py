@@ -124,5 +124,5 @@ def load_data(configuration: Configuration) -> DataSet:
         label_noise=c.label_noise,
         seed=c.seed,
         test_share=c.test_share,
-        memory_limit=int(c.memory_limit * 2**30),
+        memory_limit=c.memory_limit_bytes,
     )

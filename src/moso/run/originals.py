@@ -10,7 +10,6 @@ from pathlib import Path
 from PIL import Image
 
 from moso.data.images import EncodedReader
-from moso.data.readers import MEMORY_LIMIT_BYTES
 from moso.data.samples import StoredSamples
 from moso.data.sources.registry import open_source
 from moso.errors import MosoError
@@ -34,7 +33,7 @@ class Originals:
         """The source's training split; for the test, its test split, or the training split it was held out of."""
         if configuration.dataset == CUSTOM:
             raise MosoError("the run was made from data in memory, which only its maker can open again")
-        train, own_test = open_source(configuration.dataset, configuration.resize, MEMORY_LIMIT_BYTES)
+        train, own_test = open_source(configuration.dataset, configuration.resize, configuration.memory_limit_bytes)
         return cls(own_test if test and own_test is not None else train)
 
     @cached_property

@@ -7,7 +7,7 @@ parameters, the squared norm of every sample's gradient and the sum of all gradi
 A form belongs to a `forward` function, not to a class: a subclass that computes something else does not inherit it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -19,11 +19,10 @@ from moso.gradients.layers.convolution import convolution
 from moso.gradients.layers.embedding import embedding
 from moso.gradients.layers.linear import linear
 from moso.gradients.layers.normalisation import batch_norm, channel_norm, trailing_norm
+from moso.gradients.layers.parts import Buffers, Parts
 
-# (parameter's own name, squared norms [batch], sum of gradients over the batch)
-Part = tuple[str, torch.Tensor, torch.Tensor]
 # (layer, input, output gradient, the layer's buffers at that moment); the layer itself lends only its settings
-Form = Callable[[Any, torch.Tensor, torch.Tensor, dict[str, torch.Tensor]], Iterator[Part]]
+Form = Callable[[Any, torch.Tensor, torch.Tensor, Buffers], Parts]
 
 _FORMS: dict[Any, Form] = {
     nn.Linear.forward: linear,
@@ -50,4 +49,4 @@ def form_of(module: nn.Module) -> Form | None:
     return _FORMS.get(type(module).forward)
 
 
-__all__ = ["Form", "Part", "form_of"]
+__all__ = ["Form", "form_of"]

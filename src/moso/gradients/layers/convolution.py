@@ -17,7 +17,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-Buffers = dict[str, torch.Tensor]
+from moso.gradients.layers.parts import Buffers, Parts
 
 # The second form pays where its T^2 (patch + out) operations are below this share of the first one's.
 GRAM_SHARE = 0.5
@@ -25,9 +25,7 @@ GRAM_SHARE = 0.5
 SLIDING_EXCESS = 1.6
 
 
-def convolution(
-    layer: Any, a: torch.Tensor, b: torch.Tensor, buffers: Buffers
-) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
+def convolution(layer: Any, a: torch.Tensor, b: torch.Tensor, buffers: Buffers) -> Parts:
     """Weight and bias; `a: [batch, in, *size]`, `b: [batch, out, *positions]`."""
     positions = math.prod(b.shape[2:])
     outputs, patch = layer.out_channels // layer.groups, math.prod(layer.weight.shape[1:])

@@ -3,17 +3,13 @@
 |g|^2 = sum over pairs of positions t, s that looked up the same row of b_t . b_s
 """
 
-from collections.abc import Iterator
-
 import torch
 from torch import nn
 
-Buffers = dict[str, torch.Tensor]
+from moso.gradients.layers.parts import Buffers, Parts
 
 
-def embedding(
-    layer: nn.Embedding, a: torch.Tensor, b: torch.Tensor, buffers: Buffers
-) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
+def embedding(layer: nn.Embedding, a: torch.Tensor, b: torch.Tensor, buffers: Buffers) -> Parts:
     """The table; `a: [batch, ...]` row numbers, `b: [batch, ..., width]`."""
     rows, b = a.reshape(len(a), -1), b.reshape(len(a), -1, b.shape[-1])
     if layer.padding_idx is not None:

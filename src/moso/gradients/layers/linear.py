@@ -5,20 +5,16 @@
 The second form costs T^2 (in + out) a sample, the first T in out: few positions take the second, many the first.
 """
 
-from collections.abc import Iterator
-
 import torch
 from torch import nn
 
-Buffers = dict[str, torch.Tensor]
+from moso.gradients.layers.parts import Buffers, Parts
 
 # Gradients of single samples that exist at one time.
 CHUNK_NUMBERS = 2**24
 
 
-def linear(
-    layer: nn.Linear, a: torch.Tensor, b: torch.Tensor, buffers: Buffers
-) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
+def linear(layer: nn.Linear, a: torch.Tensor, b: torch.Tensor, buffers: Buffers) -> Parts:
     """Weight and bias; `a: [batch, ..., in]`, `b: [batch, ..., out]`."""
     a, b = a.reshape(len(a), -1, a.shape[-1]), b.reshape(len(b), -1, b.shape[-1])
     positions, inputs, outputs = a.shape[1], a.shape[2], b.shape[2]

@@ -3,18 +3,15 @@
 Batch-norm is in evaluation mode here, so `x_hat` of a sample depends on that sample alone.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch.func import functional_call
 
-Buffers = dict[str, torch.Tensor]
+from moso.gradients.layers.parts import Buffers, Parts
 
 
-def batch_norm(
-    layer: Any, a: torch.Tensor, b: torch.Tensor, buffers: Buffers
-) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
+def batch_norm(layer: Any, a: torch.Tensor, b: torch.Tensor, buffers: Buffers) -> Parts:
     """Batch-norm with running statistics: `sum b x_hat = (sum b a - mean sum b) / std`, one pass over `a` and `b`."""
     if buffers.get("running_mean") is None:
         yield from channel_norm(layer, a, b, buffers)
@@ -27,9 +24,7 @@ def batch_norm(
         yield name, gradients.square().sum(1), gradients.sum(0)
 
 
-def channel_norm(
-    layer: Any, a: torch.Tensor, b: torch.Tensor, buffers: Buffers
-) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
+def channel_norm(layer: Any, a: torch.Tensor, b: torch.Tensor, buffers: Buffers) -> Parts:
     """Group- and instance-norm: `[batch, channels, ...]`, parameters a channel."""
     channels = b.shape[:2]
     yield from _parts(
@@ -37,18 +32,14 @@ def channel_norm(
     )
 
 
-def trailing_norm(
-    layer: Any, a: torch.Tensor, b: torch.Tensor, buffers: Buffers
-) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
+def trailing_norm(layer: Any, a: torch.Tensor, b: torch.Tensor, buffers: Buffers) -> Parts:
     """Layer-norm and RMS-norm: `[batch, ..., *shape]`, parameters of the trailing shape."""
     shape = tuple(layer.normalized_shape)
     both = (b * _normalised(layer, a, buffers)).reshape(len(b), -1, *shape), b.reshape(len(b), -1, *shape)
     yield from _parts(layer, *both, dim=1)
 
 
-def _parts(
-    layer: Any, weighted: torch.Tensor, plain: torch.Tensor, dim: int
-) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
+def _parts(layer: Any, weighted: torch.Tensor, plain: torch.Tensor, dim: int) -> Parts:
     for name, gradients in (("weight", weighted.sum(dim)), ("bias", plain.sum(dim))):
         if getattr(layer, name, None) is not None:
             yield name, gradients.flatten(1).square().sum(1), gradients.sum(0)

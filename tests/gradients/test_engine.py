@@ -1,6 +1,8 @@
 """Laws of the gradient engine."""
 
 import logging
+import subprocess
+import sys
 from collections import namedtuple
 
 import numpy as np
@@ -10,8 +12,19 @@ import torch.nn.functional as F
 from torch import nn
 
 from moso.errors import MosoError
-from moso.gradients import Point, cross_entropy, directional_derivatives, mean_gradient, squared_norms, sweep, time_step
+from moso.gradients import (
+    Point,
+    cross_entropy,
+    directional_derivatives,
+    mean_gradient,
+    slow,
+    squared_norms,
+    sweep,
+    time_step,
+)
 from moso.gradients.directional import backward_derivative
+from moso.gradients.fitting import Fitting, batch_size_for
+from moso.gradients.probe import plan_for
 
 
 def problem(count: int = 20):
@@ -56,7 +69,8 @@ def test_terms_do_not_depend_on_batch_size_or_chunk(size, monkeypatch):
     model, inputs, labels = problem()
     point = Point.of(model, cross_entropy)
     whole = time_step(point, batches_of(inputs, labels, 20))
-    monkeypatch.setattr(sweep, "CHUNK_BYTES", 1)  # one sample's gradient at a time
+    monkeypatch.setattr(slow, "CHUNK_BYTES", 1)  # one sample's gradient at a time
+    monkeypatch.setattr(sweep, "CHUNK_SHARE", 0)
     parts = time_step(point, batches_of(inputs, labels, size))
     np.testing.assert_allclose(whole.dot, parts.dot, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(whole.squared_norm, parts.squared_norm, rtol=1e-9)
@@ -127,8 +141,8 @@ def test_a_network_without_any_closed_form_goes_both_slow_ways():
     point = Point.of(Bare(), cross_entropy)
     batches = batches_of(inputs, labels, 7)
     step = time_step(point, batches)
-    plan = sweep.plan_for(point, (inputs, labels))
-    assert plan.sites == ()
+    plan = plan_for(point, (inputs, labels))
+    assert plan.routes.covered == []
     dots = backward_derivative(point, plan, (inputs, labels), step.mean_gradient)
     np.testing.assert_allclose(dots, step.dot[0], rtol=1e-9, atol=1e-12)
 
@@ -228,3 +242,76 @@ def test_everything_frozen_is_refused():
     model, _, _ = problem()
     with pytest.raises(MosoError, match="no trainable parameter"):
         Point.of(model.requires_grad_(False), cross_entropy)
+
+
+def test_a_batch_that_does_not_fit_is_taken_in_pieces(caplog):
+    model, inputs, labels = problem()
+
+    def hungry(model, batch):
+        if len(batch[1]) > 6:
+            raise torch.OutOfMemoryError("as a device would say")
+        return cross_entropy(model, batch)
+
+    with caplog.at_level(logging.WARNING):
+        found = time_step(Point.of(model, hungry), batches_of(inputs, labels, 20))
+    expected = time_step(Point.of(model, cross_entropy), batches_of(inputs, labels, 20))
+    np.testing.assert_allclose(found.dot, expected.dot, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found.squared_norm, expected.squared_norm, rtol=1e-9)
+    assert "going on with 5" in caplog.text
+
+
+def test_one_sample_that_does_not_fit_is_an_error_that_says_so():
+    _, inputs, labels = problem()
+
+    def full(batch):
+        raise torch.OutOfMemoryError
+
+    with pytest.raises(MosoError, match="one sample alone"):
+        list(Fitting().pieces((inputs, labels), full))
+
+
+def test_other_errors_are_not_taken_for_missing_memory():
+    def broken(batch):
+        raise RuntimeError("something else")
+
+    with pytest.raises(RuntimeError, match="something else"):
+        list(Fitting().pieces((torch.zeros(4, 1),), broken))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the address space as Linux does")
+def test_memory_that_the_system_refuses_is_not_the_end():
+    """A real refusal: the process may have 200 MB more, the whole batch would keep more."""
+    code = """
+import resource, torch
+from torch import nn
+from moso.gradients import Point, cross_entropy, squared_norms
+torch.set_num_threads(1)
+first, second = nn.Conv2d(1, 64, 3, padding=1), nn.Conv2d(64, 4, 3, padding=1)
+model = nn.Sequential(first, nn.ReLU(), second, nn.Flatten(), nn.Linear(4096, 2))
+inputs, labels = torch.randn(512, 1, 32, 32), torch.randint(0, 2, (512,))
+point = Point.of(model, cross_entropy)
+some = squared_norms(point, lambda: [(inputs[:16], labels[:16])])
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 200 * 2**20, -1))
+norms = squared_norms(point, lambda: [(inputs, labels)])
+print(norms.shape, abs(norms[:, :16] - some).max() <= 1e-5 * some.max())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.split("\n")[0] == "(1, 512) True", done.stderr
+    assert "memory ran out with 512 samples" in done.stderr
+
+
+def test_the_batch_size_follows_from_what_a_sample_keeps():
+    def network(width):
+        return nn.Sequential(nn.Conv2d(1, width, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.LazyLinear(2))
+
+    sizes = []
+    some = torch.zeros(2, 1, 64, 64), torch.tensor([0, 1])
+    for width in (1, 64, 256):
+        model = network(width)
+        model(some[0])
+        sizes.append(batch_size_for(Point.of(model, cross_entropy), some))
+    # A sample keeps its image and `width` images after the convolution, which its ReLU shares with the last layer.
+    assert sizes[0] == 1024
+    assert sizes[1] == 128
+    assert sizes[2] == 32

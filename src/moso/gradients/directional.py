@@ -1,88 +1,140 @@
 """`V . g_z` for every sample of a batch, by one of two routes.
 
 Forward mode: one derivative of the losses along `V`, no backward pass. Where some operation has no forward derivative,
-the ghost dot product: a layer that is linear in its parameters contributes `b . f(a; V)`, its own forward pass with `V`
+the ghost dot product: a call that is linear in its parameters contributes `b . f(a; V)`, the same call with `V`
 in place of its parameters, inside one backward pass; parameters without a closed form go the slow way.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch import nn
-from torch.func import functional_call, jvp
+from torch.func import jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.overrides import BaseTorchFunctionMode
 
-from moso.gradients.losses import wide
+from moso.gradients.calls import Watching
+from moso.gradients.folding import Fold, Folding, folded_values, folds_of
+from moso.gradients.layers import Call
+from moso.gradients.losses import batch_length, wide
+from moso.gradients.plan import Plan
 from moso.gradients.point import Point, Tensors
-from moso.gradients.sweep import Plan, Site, announce, first_samples, plan_for, watching
+from moso.gradients.probe import TOLERANCE, first_samples, plan_for
+from moso.gradients.slow import announce
 
-Route = Callable[[Any, Tensors], torch.Tensor]
+Route = Callable[[Any], torch.Tensor]
 
 
 def route_for(point: Point, batch: Any, direction: Tensors) -> Route:
     """Forward mode if the network has a forward derivative everywhere, else the ghost dot product, announced once."""
     probe = first_samples(batch)
+    plain = forward_route(point, direction, {})
     try:
-        forward_derivative(point, probe, direction)
+        expected = plain(probe)
     except (RuntimeError, ValueError, NotImplementedError) as problem:
         announce(f"{type(point.model).__name__}: no forward mode here, a backward pass takes its place ({problem})")
         plan = plan_for(point, batch)
-        return lambda batch, direction: backward_derivative(point, plan, batch, direction)
-    return lambda batch, direction: forward_derivative(point, batch, direction)
+        return lambda batch: backward_derivative(point, plan, batch, direction)
+    folds = folds_of(point, probe)
+    folded = forward_route(point, direction, folds) if folds else plain
+    return (lambda batch: folded(batch)[1]) if _agree(folded, probe, expected) else (lambda batch: plain(batch)[1])
 
 
-def forward_derivative(point: Point, batch: Any, direction: Tensors) -> torch.Tensor:
-    """The derivatives `[batch]` of the losses along `direction`, which may leave parameters out.
+def _agree(folded: "Forward", probe: Any, expected: tuple[torch.Tensor, torch.Tensor]) -> bool:
+    """Whether folding changes neither the losses nor their derivatives."""
+    try:
+        found = folded(probe)
+    except RuntimeError:  # a network may rely on the layout of its activations in memory
+        return False
+    return all(
+        float((one - other).abs().max()) <= TOLERANCE * float(one.abs().max())
+        for one, other in zip(expected, found, strict=True)
+    )
+
+
+# From a batch to its losses and their derivatives, both `[batch]`.
+Forward = Callable[[Any], tuple[torch.Tensor, torch.Tensor]]
+
+
+def forward_route(point: Point, direction: Tensors, folds: Mapping[str, Fold]) -> Forward:
+    """Forward mode along a `direction`, which may leave parameters out.
 
     >>> import torch
     >>> from moso.gradients.losses import cross_entropy
     >>> model = torch.nn.Linear(2, 2)
     >>> direction = {"bias": torch.ones(2)}  # adding the same to all outputs changes no cross-entropy
-    >>> point = Point.of(model, cross_entropy)
-    >>> forward_derivative(point, (torch.eye(2), torch.tensor([0, 1])), direction).abs().max() < 1e-6
+    >>> route = forward_route(Point.of(model, cross_entropy), direction, {})
+    >>> route((torch.eye(2), torch.tensor([0, 1])))[1].abs().max() < 1e-6
     tensor(True)
     """
     part = point.only(direction)
-    tangents = {name: value.to(part.trained[name]) for name, value in direction.items()}
+    own = {*part.trained, *part.fixed}
+    given = part.trained, {name: value.to(part.trained[name]) for name, value in direction.items()}
+    # What is folded is folded once, with its derivative, and not for every batch again.
+    values, tangents = _jvp(lambda trained: {**trained, **folded_values(folds, {**part.fixed, **trained})}, *given)
 
-    def losses(trained: Tensors) -> torch.Tensor:
-        return part.losses(trained, batch)
+    def losses(moved: Tensors, batch: Any) -> torch.Tensor:
+        with Folding(folds, moved) if folds else BaseTorchFunctionMode():
+            return part.losses({name: value for name, value in moved.items() if name in own}, batch)
 
-    # The fused kernels of attention have no forward derivative; the plain mathematics has.
-    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
-        derivative: torch.Tensor = jvp(losses, (part.trained,), (tangents,))[1]
+    def derivative(batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        # The fused kernels of attention have no forward derivative; the plain mathematics has. While functions are
+        # watched, PyTorch's own attention modules keep off their fused paths too.
+        with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
+            both: tuple[torch.Tensor, torch.Tensor] = _jvp(lambda moved: losses(moved, batch), values, tangents)
+        return both
+
     return derivative
+
+
+def _jvp(function: Callable[[Tensors], Any], values: Tensors, tangents: Tensors) -> Any:
+    """The function's value and its derivative along the tangents."""
+    return jvp(function, (values,), (tangents,))
 
 
 def backward_derivative(point: Point, plan: Plan, batch: Any, direction: Tensors) -> torch.Tensor:
     """The same by the ghost dot product."""
-    dots: list[torch.Tensor] = []
-
-    def visit(site: Site, a: torch.Tensor, b: torch.Tensor, buffers: Tensors) -> None:
-        own = {
-            name: direction[site.parameter(name)].to(value)
-            if site.parameter(name) in direction
-            else torch.zeros_like(value)
-            for name, value in site.module.named_parameters(recurse=False)
-        }
-        if isinstance(site.module, nn.Embedding) and site.module.padding_idx is not None:
-            # The padding row is looked up like any other, but has no gradient.
-            own["weight"] = own["weight"].clone()
-            own["weight"][site.module.padding_idx] = 0
-        dots.append(wide((functional_call(site.module, {**own, **buffers}, (a,)) * b).flatten(1).sum(1)))
-
-    if plan.sites:
-        with watching(plan, visit):
-            point.losses(point.trained, batch).sum().backward()  # type: ignore[no-untyped-call]
+    count = batch_length(batch)
+    dots = [wide(torch.zeros(count, device=point.device))]
+    fixed = {name: point.trained[name] for name in plan.routes.layouts}
+    spread = {
+        name: point.trained[name].view(shape).expand(count, *shape[1:]).clone().requires_grad_()
+        for name, shape in plan.routes.spread.items()
+    }
+    with Watching(fixed, count, plan.routes.layouts, lambda call, b: dots.append(wide(ghost_dot(call, b, direction)))):
+        losses = point.losses({**point.trained, **spread}, batch)
+    if losses.requires_grad:
+        losses.sum().backward()  # type: ignore[no-untyped-call]
+    own = {name: leaf.grad for name, leaf in spread.items() if leaf.grad is not None}
+    dots.append(_along(own, direction, count))
     if plan.slow is not None:
-        dots.append(torch.cat([_along(gradients, direction) for gradients in plan.slow(batch)]))
-    return torch.stack(dots).sum(0)
+        pieces = [_along(part, direction, len(next(iter(part.values())))) for part in plan.slow(batch)]
+        dots.append(torch.cat(pieces))
+    return torch.stack([dot.to(dots[0].device) for dot in dots]).sum(0)
 
 
-def _along(gradients: Tensors, direction: Tensors) -> torch.Tensor:
-    total = wide(torch.zeros_like(next(iter(gradients.values())).flatten(1)[:, 0]))
+def ghost_dot(call: Call, b: torch.Tensor, direction: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """`b . f(a; V)` of every sample, `[batch]`: the part of `V . g_z` that belongs to this call."""
+    own: dict[str, Any] = {}
+    for role in ("weight", "bias"):
+        given = call.given.get(role)
+        if given is not None:
+            place = call.places.get(role)
+            value = None if place is None else direction.get(place.name)
+            own[role] = torch.zeros_like(given) if value is None else value.to(given)
+            if value is not None and place is not None and place.rows is not None:
+                own[role] = own[role][slice(*place.rows)]
+    if call.given.get("padding_idx") is not None:
+        # The padding row is looked up like any other, but has no gradient.
+        own["weight"] = own["weight"].clone()
+        own["weight"][call.given["padding_idx"]] = 0
+    return call.by_sample(call.again(**own) * b, 0).sum(1)
+
+
+def _along(gradients: Tensors, direction: Tensors, count: int) -> torch.Tensor:
+    total = torch.zeros(count, dtype=torch.float64)
     for name, gradient in gradients.items():
         if name in direction:
+            total = total.to(gradient.device if gradient.device.type != "mps" else "cpu")
             total += wide(gradient.flatten(1)) @ wide(direction[name]).flatten()
     return total

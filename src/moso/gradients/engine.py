@@ -14,9 +14,12 @@ from numpy.typing import NDArray
 
 from moso.errors import MosoError
 from moso.gradients.directional import Route, route_for
-from moso.gradients.losses import to_device, wide
+from moso.gradients.fitting import Fitting
+from moso.gradients.losses import batch_length, to_device, wide
+from moso.gradients.plan import Plan, Routes
 from moso.gradients.point import Batches, Groups, Point, Tensors, evaluation_mode
-from moso.gradients.sweep import Plan, Swept, plan_for, sweep_batch
+from moso.gradients.probe import PROBES, plan_for
+from moso.gradients.sweep import Swept, sweep_batch
 
 
 @dataclass(frozen=True)
@@ -46,12 +49,17 @@ def mean_gradient(point: Point, batches: Batches) -> Tensors:
     """`G`, the gradient of the mean loss over all batches, summed in float64."""
     leaves = {name: value.clone().requires_grad_() for name, value in point.trained.items()}
     total = {name: wide(torch.zeros_like(value)) for name, value in point.trained.items()}
-    count = 0
-    for batch in _through(point, batches):
-        losses = point.losses(leaves, batch)
+    count, fitting = 0, Fitting()
+
+    def gradient(piece: Any) -> tuple[int, Tensors]:
+        losses = point.losses(leaves, piece)
         parts = torch.autograd.grad(losses.sum(), list(leaves.values()), allow_unused=True)
-        _add(total, {name: part for name, part in zip(leaves, parts, strict=True) if part is not None})
-        count += len(losses)
+        return len(losses), {name: part for name, part in zip(leaves, parts, strict=True) if part is not None}
+
+    for batch in _through(point, batches):
+        for samples, parts in fitting.pieces(batch, gradient):
+            _add(total, parts)
+            count += samples
     return _divided(total, count)
 
 
@@ -66,23 +74,29 @@ def directional_derivatives(
     """`V . g_z` for every sample and group of parameters, `[groups, samples]`; `V` is any `direction`."""
     groups = point.checked_groups(groups)
     rows: list[torch.Tensor] = []
-    route: Route | None = None
+    routes: list[Route] = []
+    fitting = Fitting()
+
+    def derivatives(piece: Any) -> torch.Tensor:
+        return torch.stack([wide(route(piece)) for route in routes]).cpu()
+
     for batch in _through(point, batches):
-        route = route or route_for(point, batch, direction)
-        own = [wide(route(batch, {name: direction[name] for name in group})) for group in groups]
-        rows.append(torch.stack(own).cpu())
+        routes = routes or [route_for(point, batch, {name: direction[name] for name in group}) for group in groups]
+        rows.extend(fitting.pieces(batch, derivatives))
     return np.asarray(torch.cat(rows, 1).numpy())
 
 
 def _first_sweep(point: Point, batches: Batches, groups: Groups) -> tuple[Tensors, NDArray[np.float64]]:
     total = {name: wide(torch.zeros_like(value)) for name, value in point.trained.items()}
     rows: list[torch.Tensor] = []
-    plan: Plan | None = None
+    fitting = Fitting()
+    plan, tried = Plan(Routes()), 0
     for batch in _through(point, batches):
-        plan = plan or plan_for(point, batch)
-        swept = sweep_batch(point, plan, batch)
-        _add(total, swept.total)
-        rows.append(torch.stack([_norms(swept, group) for group in groups]).cpu())
+        if tried < min(PROBES, batch_length(batch)):  # a first batch of one sample shows too little
+            plan, tried = plan_for(point, batch), min(PROBES, batch_length(batch))
+        for swept in fitting.pieces(batch, lambda piece: sweep_batch(point, plan, piece)):  # noqa: B023 - used at once
+            _add(total, swept.total)
+            rows.append(torch.stack([_norms(swept, group) for group in groups]).cpu())
     norms = torch.cat(rows, 1) if rows else torch.zeros(len(groups), 0)
     return _divided(total, norms.shape[1]), np.asarray(norms.numpy())
 

@@ -1,4 +1,4 @@
-"""`nn.Linear` with any leading dimensions: `y_t = W a_t + c` at positions t.
+"""`F.linear` at any number of positions t: `y_t = W a_t + c`.
 
     g = sum_t b_t a_t^T        |g|_F^2 = sum_{t,s} (b_t . b_s) (a_t . a_s)
 
@@ -6,33 +6,39 @@ The second form costs T^2 (in + out) a sample, the first T in out: few positions
 """
 
 import torch
-from torch import nn
 
-from moso.gradients.layers.parts import Buffers, Parts
-
-# Gradients of single samples that exist at one time.
-CHUNK_NUMBERS = 2**24
+from moso.gradients.layers.parts import Call, Each, Operation, Sums
 
 
-def linear(layer: nn.Linear, a: torch.Tensor, b: torch.Tensor, buffers: Buffers) -> Parts:
-    """Weight and bias; `a: [batch, ..., in]`, `b: [batch, ..., out]`."""
-    a, b = a.reshape(len(a), -1, a.shape[-1]), b.reshape(len(b), -1, b.shape[-1])
+def _split(call: Call, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return call.by_sample(call.a, 1), call.by_sample(b, 1)
+
+
+def _each(call: Call, a: torch.Tensor, b: torch.Tensor) -> Each:
+    if "weight" in call.places:
+        yield "weight", torch.bmm(b.mT, a)
+    if "bias" in call.places:
+        yield "bias", b.sum(1)
+
+
+def _sums(call: Call, a: torch.Tensor, b: torch.Tensor) -> Sums | None:
     positions, inputs, outputs = a.shape[1], a.shape[2], b.shape[2]
-    if positions == 1:
-        squared = a.square().sum((1, 2)) * b.square().sum((1, 2))
-        yield "weight", squared, b[:, 0].T @ a[:, 0]
-    elif positions * (inputs + outputs) < inputs * outputs:
-        squared = (torch.bmm(a, a.mT) * torch.bmm(b, b.mT)).sum((1, 2))
-        yield "weight", squared, b.flatten(0, 1).T @ a.flatten(0, 1)
-    else:
-        squared, total = torch.zeros_like(a[:, 0, 0]), torch.zeros(outputs, inputs, dtype=a.dtype, device=a.device)
-        chunk = max(1, CHUNK_NUMBERS // (inputs * outputs))
-        for start in range(0, len(a), chunk):
-            part = slice(start, start + chunk)
-            gradients = torch.bmm(b[part].mT, a[part])
-            squared[part] = gradients.square().sum((1, 2))
-            total += gradients.sum(0)
-        yield "weight", squared, total
-    if layer.bias is not None:
+    if positions > 1 and positions * (inputs + outputs) >= inputs * outputs:
+        return None
+    return _from_products(call, a, b)
+
+
+def _from_products(call: Call, a: torch.Tensor, b: torch.Tensor) -> Sums:
+    if "bias" in call.places:
         own = b.sum(1)
         yield "bias", own.square().sum(1), own.sum(0)
+    if "weight" not in call.places:
+        return
+    if a.shape[1] == 1:
+        squared = a.square().sum((1, 2)) * b.square().sum((1, 2))
+    else:
+        squared = (torch.bmm(a, a.mT) * torch.bmm(b, b.mT)).sum((1, 2))
+    yield "weight", squared, b.flatten(0, 1).T @ a.flatten(0, 1)
+
+
+linear = Operation(("input", "weight", "bias"), _split, _each, _sums)

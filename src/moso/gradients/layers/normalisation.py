@@ -1,55 +1,60 @@
-"""Normalisation layers, `y = w * x_hat + c`: the gradients of single samples are as small as `w`, and are formed.
+"""Normalisations, `y = w * x_hat + c`: the gradients of single samples are as small as `w`, and are formed.
 
 Batch-norm is in evaluation mode here, so `x_hat` of a sample depends on that sample alone.
 """
 
-from typing import Any
-
 import torch
-from torch.func import functional_call
 
-from moso.gradients.layers.parts import Buffers, Parts
-
-
-def batch_norm(layer: Any, a: torch.Tensor, b: torch.Tensor, buffers: Buffers) -> Parts:
-    """Batch-norm with running statistics: `sum b x_hat = (sum b a - mean sum b) / std`, one pass over `a` and `b`."""
-    if buffers.get("running_mean") is None:
-        yield from channel_norm(layer, a, b, buffers)
-        return
-    batch, channels = b.shape[:2]
-    rows, columns = b.reshape(batch * channels, 1, -1), a.reshape(batch * channels, -1, 1)
-    products, bias = torch.bmm(rows, columns).view(batch, channels), b.reshape(batch, channels, -1).sum(2)
-    weight = (products - buffers["running_mean"] * bias) * torch.rsqrt(buffers["running_var"] + layer.eps)
-    for name, gradients in (("weight", weight), ("bias", bias)):
-        yield name, gradients.square().sum(1), gradients.sum(0)
+from moso.gradients.layers.parts import Call, Each, Operation
 
 
-def channel_norm(layer: Any, a: torch.Tensor, b: torch.Tensor, buffers: Buffers) -> Parts:
-    """Group- and instance-norm: `[batch, channels, ...]`, parameters a channel."""
-    channels = b.shape[:2]
-    yield from _parts(
-        layer, (b * _normalised(layer, a, buffers)).reshape(*channels, -1), b.reshape(*channels, -1), dim=2
-    )
+def _by_channel(call: Call, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """`[batch, images, channels, ...]`."""
+    return call.by_sample(call.a, call.a.ndim - 1), call.by_sample(b, b.ndim - 1)
 
 
-def trailing_norm(layer: Any, a: torch.Tensor, b: torch.Tensor, buffers: Buffers) -> Parts:
-    """Layer-norm and RMS-norm: `[batch, ..., *shape]`, parameters of the trailing shape."""
-    shape = tuple(layer.normalized_shape)
-    both = (b * _normalised(layer, a, buffers)).reshape(len(b), -1, *shape), b.reshape(len(b), -1, *shape)
-    yield from _parts(layer, *both, dim=1)
+def _batch_norm(call: Call, a: torch.Tensor, b: torch.Tensor) -> Each:
+    """`sum b x_hat = (sum b a - mean sum b) / std`, one pass over `a` and `b`."""
+    batch, images, channels = b.shape[:3]
+    rows, columns = b.reshape(batch * images * channels, 1, -1), a.reshape(batch * images * channels, -1, 1)
+    products = torch.bmm(rows, columns).view(batch, images, channels).sum(1)
+    bias = b.reshape(batch, images, channels, -1).sum((1, 3))
+    mean, variance = call.given["running_mean"], call.given["running_var"]
+    yield "weight", (products - mean * bias) * torch.rsqrt(variance + call.given.get("eps", 1e-5))
+    yield "bias", bias
 
 
-def _parts(layer: Any, weighted: torch.Tensor, plain: torch.Tensor, dim: int) -> Parts:
-    for name, gradients in (("weight", weighted.sum(dim)), ("bias", plain.sum(dim))):
-        if getattr(layer, name, None) is not None:
-            yield name, gradients.flatten(1).square().sum(1), gradients.sum(0)
+def _by_image(call: Call, a: torch.Tensor, b: torch.Tensor) -> Each:
+    """Group- and instance-norm: parameters a channel."""
+    normalised = call.again(input=a.flatten(0, 1), weight=None, bias=None).view_as(a)
+    shape = *b.shape[:3], -1
+    yield "weight", (b * normalised).reshape(shape).sum((1, 3))
+    yield "bias", b.reshape(shape).sum((1, 3))
 
 
-def _normalised(layer: Any, a: torch.Tensor, buffers: Buffers) -> torch.Tensor:
-    """The layer's output with weight 1 and bias 0."""
-    plain = {
-        name: torch.ones_like(value) if name == "weight" else torch.zeros_like(value)
-        for name, value in layer.named_parameters(recurse=False)
-    }
-    result: torch.Tensor = functional_call(layer, {**plain, **buffers}, (a,))
-    return result
+def _trailing(call: Call, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """`[batch, positions, *normalized_shape]`."""
+    item = len(call.given["normalized_shape"])
+    return call.by_sample(call.a, item), call.by_sample(b, item)
+
+
+def _by_position(call: Call, a: torch.Tensor, b: torch.Tensor) -> Each:
+    """Layer- and RMS-norm: parameters of the trailing shape."""
+    bare = {"weight": None, "bias": None} if "bias" in call.operation.arguments else {"weight": None}
+    yield "weight", (b * call.again(input=a, **bare)).sum(1)
+    yield "bias", b.sum(1)
+
+
+batch_norm = Operation(
+    ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps"),
+    _by_channel, _batch_norm,
+    holds=lambda given: given.get("running_mean") is not None and not given.get("training", False),
+)  # fmt: skip
+group_norm = Operation(("input", "num_groups", "weight", "bias", "eps"), _by_channel, _by_image)
+instance_norm = Operation(
+    ("input", "running_mean", "running_var", "weight", "bias", "use_input_stats", "momentum", "eps"),
+    _by_channel, _by_image,
+    holds=lambda given: given.get("running_mean") is None or not given.get("use_input_stats", True),
+)  # fmt: skip
+layer_norm = Operation(("input", "normalized_shape", "weight", "bias", "eps"), _trailing, _by_position)
+rms_norm = Operation(("input", "normalized_shape", "weight", "eps"), _trailing, _by_position)

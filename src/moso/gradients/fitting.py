@@ -1,0 +1,97 @@
+"""Batches that fit: how many samples to take at a time, and what to do when memory runs out all the same.
+
+The size is found from what one backward pass keeps of a sample, not by the clock, so that the same network on the same
+kind of device always takes the same batches.
+"""
+
+import gc
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import torch
+
+from moso.errors import MosoError
+from moso.gradients.losses import batch_length, map_tensors
+from moso.gradients.point import Point, evaluation_mode
+from moso.gradients.slow import announce
+
+# What a batch may keep for its backward pass: on a CPU beyond this, caches serve it worse and worse.
+KEPT_BYTES = 256 * 2**20
+# On other devices, the share of their memory.
+KEPT_SHARE = 0.2
+LARGEST = 1024
+
+Result = TypeVar("Result")
+
+
+def batch_size_for(point: Point, some: Any) -> int:
+    """How many samples to take at a time, from what a backward pass keeps of `some` of them: a power of two.
+
+    >>> from moso.gradients.losses import cross_entropy
+    >>> point = Point.of(torch.nn.Linear(2, 2), cross_entropy)
+    >>> batch_size_for(point, (torch.eye(2), torch.tensor([0, 1])))
+    1024
+    """
+    kept: dict[int, int] = {}
+    own = {value.data_ptr() for value in (*point.trained.values(), *point.fixed.values())}
+
+    def count(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    leaves = {name: value.clone().requires_grad_() for name, value in point.trained.items()}
+    own |= {value.data_ptr() for value in leaves.values()}
+    with evaluation_mode(point.model), torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
+        point.losses(leaves, some)
+    each = max(1, sum(kept.values()) // batch_length(some))
+    allowed = KEPT_BYTES
+    if point.device.type == "cuda":
+        allowed = int(KEPT_SHARE * torch.cuda.get_device_properties(point.device).total_memory)
+    return int(min(LARGEST, 1 << max(0, (allowed // each).bit_length() - 1)))
+
+
+class Fitting:
+    """Does work on batches, in smaller and smaller pieces where they do not fit in memory."""
+
+    def __init__(self) -> None:
+        self.most: int | None = None
+
+    def pieces(self, batch: Any, work: Callable[[Any], Result]) -> Iterator[Result]:
+        """`work` of the batch, in as many pieces as have been found to fit."""
+        count, start = batch_length(batch), 0
+        while start < count:
+            stop = count if self.most is None else min(count, start + self.most)
+            result = self._tried(_part(batch, start, stop) if stop - start < count else batch, work)
+            if result is not None:
+                yield result
+                start = stop
+
+    def _tried(self, piece: Any, work: Callable[[Any], Result]) -> Result | None:
+        try:
+            return work(piece)
+        except (RuntimeError, MemoryError) as problem:
+            if not _out_of_memory(problem):
+                raise
+            count = batch_length(piece)
+            if count == 1:
+                raise MosoError(
+                    "the gradients of one sample alone do not fit in memory; score with a smaller network or input"
+                ) from problem
+            self.most = count // 2
+            announce(f"memory ran out with {count} samples at a time; going on with {self.most}")
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        return None
+
+
+def _part(batch: Any, start: int, stop: int) -> Any:
+    return map_tensors(lambda tensor: tensor[start:stop], batch)
+
+
+def _out_of_memory(problem: Exception) -> bool:
+    """Whether an error is a device's or the system's refusal of memory; the CPU's has no type of its own."""
+    words = str(problem)
+    return isinstance(problem, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in words

@@ -1,0 +1,127 @@
+"""Batch-norm folded into the convolution before it, for forward mode.
+
+In evaluation mode batch-norm is `y = s (x - mean) + c` with `s = w / std`, and a convolution followed by it is one
+convolution with weight `s W` and bias `c - s mean`. Differentiated along a direction, the small products `s W` take the
+derivative of both, and the two passes over activations that batch-norm costs are saved. Images go channels last, which
+spares the convolutions their own reordering. Neither changes what is computed: whoever uses it compares with the plain
+way first.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch.overrides import TorchFunctionMode
+
+from moso.gradients.layers import OPERATIONS
+from moso.gradients.layers.convolution import convolution
+from moso.gradients.point import Point, Tensors
+
+_ARGUMENTS = OPERATIONS[F.batch_norm].arguments
+
+
+@dataclass(frozen=True)
+class Fold:
+    """The batch-norm that follows a convolution: its tensors by name, and its epsilon."""
+
+    mean: str
+    variance: str
+    weight: str | None
+    bias: str | None
+    epsilon: float
+    # The bias of the convolution itself.
+    before: str | None
+
+
+def folds_of(point: Point, probe: Any) -> dict[str, Fold]:
+    """By the name of a convolution's weight, the batch-norm that its output goes into."""
+    finding = _Finding({**point.fixed, **point.trained})
+    with finding, torch.no_grad():
+        point.losses(point.trained, probe)
+    return {name: fold for name, fold in finding.folds.items() if finding.uses[name] == 1}
+
+
+def _arguments(names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    return {**dict(zip(names, args, strict=False)), **kwargs}
+
+
+class _Finding(TorchFunctionMode):
+    def __init__(self, values: Tensors) -> None:
+        super().__init__()
+        self.names = {id(value): name for name, value in values.items()}
+        self.folds: dict[str, Fold] = {}
+        self.uses: Counter[str] = Counter()
+        self._outputs: dict[int, tuple[str, str | None, torch.Tensor]] = {}
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        output = func(*args, **(kwargs or {}))
+        if OPERATIONS.get(func) is convolution:
+            given = _arguments(convolution.arguments, args, kwargs or {})
+            name = self.names.get(id(given["weight"]))
+            if name is not None:
+                self.uses[name] += 1
+                # The output is kept, so that its id stays its own.
+                self._outputs[id(output)] = name, self.names.get(id(given.get("bias"))), output
+        elif func is F.batch_norm:
+            given = _arguments(_ARGUMENTS, args, kwargs or {})
+            before = self._outputs.get(id(given["input"]))
+            mean, variance, weight, bias = (
+                self.names.get(id(given.get(name))) for name in ("running_mean", "running_var", "weight", "bias")
+            )
+            if before is not None and mean is not None and variance is not None and not given.get("training"):
+                self.folds[before[0]] = Fold(mean, variance, weight, bias, given.get("eps", 1e-5), before[1])
+        return output
+
+
+def folded_values(folds: Mapping[str, Fold], values: Tensors) -> Tensors:
+    """The scaled weight of every folded convolution, and its new bias beside it."""
+    changed: Tensors = {}
+    for name, fold in folds.items():
+        scale = torch.rsqrt(values[fold.variance] + fold.epsilon)
+        if fold.weight is not None:
+            scale = scale * values[fold.weight]
+        bias = -values[fold.mean] if fold.before is None else values[fold.before] - values[fold.mean]
+        bias = bias * scale
+        changed[_bias(name)] = bias if fold.bias is None else bias + values[fold.bias]
+        weight = values[name] * scale.view(-1, *[1] * (values[name].ndim - 1))
+        # A product is contiguous in its own way; the convolutions of images want their channels last.
+        changed[name] = weight.contiguous(memory_format=torch.channels_last) if weight.ndim == 4 else weight
+    return changed
+
+
+def _bias(name: str) -> str:
+    return f"{name} folded"  # no parameter's name has a space
+
+
+class Folding(TorchFunctionMode):
+    """While this lasts, folded convolutions do their batch-norm's work, and it does nothing."""
+
+    def __init__(self, folds: Mapping[str, Fold], values: Tensors) -> None:
+        super().__init__()
+        self.biases = {id(values[name]): values[_bias(name)] for name in folds}
+        self._done: dict[int, torch.Tensor] = {}
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Let everything pass but convolutions and the batch-norms behind them."""
+        kwargs = kwargs or {}
+        if OPERATIONS.get(func) is convolution:
+            return self._convolve(func, _arguments(convolution.arguments, args, kwargs))
+        if func is F.batch_norm and id(given := (args[0] if args else kwargs["input"])) in self._done:
+            return given
+        return func(*args, **kwargs)
+
+    def _convolve(self, func: Any, given: dict[str, Any]) -> torch.Tensor:
+        bias, image = self.biases.get(id(given["weight"])), given["input"]
+        if image.ndim == 4:
+            image = image.contiguous(memory_format=torch.channels_last)
+        output: torch.Tensor = func(**{**given, "input": image, "bias": given.get("bias") if bias is None else bias})
+        if bias is not None:
+            self._done[id(output)] = output
+        return output

@@ -1,0 +1,39 @@
+"""How each differentiated parameter is treated; `probe.py` finds it out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from moso.gradients.layers import Layout
+from moso.gradients.slow import Slow
+
+
+@dataclass(frozen=True)
+class Routes:
+    """Which way each parameter goes, by name; what is in neither has no closed form.
+
+    `layouts` have closed forms; `spread` are broadcast, in the shape `[1, ...]` in which they are given to each sample.
+    """
+
+    layouts: Mapping[str, Layout] = field(default_factory=dict)
+    spread: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def covered(self) -> list[str]:
+        """The parameters whose gradients come out of the one backward pass."""
+        return [*self.layouts, *self.spread]
+
+    def without(self, names: set[str]) -> "Routes":
+        """The routes of all other parameters."""
+        return Routes(
+            {name: layout for name, layout in self.layouts.items() if name not in names},
+            {name: shape for name, shape in self.spread.items() if name not in names},
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The routes that hold for a network and loss, and the slow way of the parameters that have none, `others`."""
+
+    routes: Routes
+    others: tuple[str, ...] = ()
+    slow: Slow | None = None

@@ -1,0 +1,146 @@
+"""How each differentiated parameter is treated, found out by trying it on three samples.
+
+Closed forms are believed only where they give what plain autograd gives, one sample at a time. A parameter that meets
+no operation with a form but is only broadcast over the samples (class tokens, positions, scales) is given to each of
+them separately, so that autograd keeps their gradients apart. Whatever is left goes the slow way.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import nn
+
+from moso.errors import MosoError
+from moso.gradients.calls import Watching
+from moso.gradients.layers import Layout
+from moso.gradients.losses import batch_length, map_tensors, one_of, wide
+from moso.gradients.plan import Plan, Routes
+from moso.gradients.point import Point, Tensors
+from moso.gradients.slow import announce, gradients_of_one, slow_route
+from moso.gradients.sweep import sweep_batch
+
+PROBES = 3
+# A parameter larger than this is not copied for every sample.
+SPREAD_NUMBERS = 2**18
+TOLERANCE = 1e-3
+
+
+# Which routes held for a network the last time: they are tried first, and verified like all others.
+_held: WeakKeyDictionary[nn.Module, Routes] = WeakKeyDictionary()
+
+
+def plan_for(point: Point, batch: Any) -> Plan:
+    """Find the routes that hold for this network and loss, by trying them on the first samples of a batch."""
+    probe = first_samples(batch)
+    singles = [one_of(probe, number) for number in range(batch_length(probe))]
+    _check_separate(point, probe, singles)
+    truth = [gradients_of_one(point, one) for one in singles]
+    routes = _held.get(point.model)
+    if routes is None or not set(routes.covered) <= set(point.trained) or _wrong(point, routes, probe, truth):
+        routes = _routes(point, probe, singles[0], truth)
+    others = tuple(name for name in point.trained if name not in routes.covered)
+    if not others:  # else another moment may show more
+        _held[point.model] = routes
+    return Plan(routes, others, slow_route(point.only(others), probe) if others else None)
+
+
+def first_samples(batch: Any) -> Any:
+    """A few samples of a batch, to try something on."""
+    return map_tensors(lambda tensor: tensor[:PROBES], batch)
+
+
+def _check_separate(point: Point, probe: Any, singles: list[Any]) -> None:
+    """Refuse a loss in which samples mix: the gradient of one of them would not exist."""
+    with torch.no_grad():
+        together = wide(point.losses(point.trained, probe))
+        apart = [wide(point.losses(point.trained, one)) for one in singles]
+    if len(together) != len(singles) or any(len(one) != 1 for one in apart):
+        raise MosoError(f"the loss gave {len(together)} values for {len(singles)} samples; it must give one a sample")
+    difference = float((together - torch.cat(apart)).abs().max())
+    if difference > TOLERANCE * (TOLERANCE + float(together.abs().max())):
+        raise MosoError(
+            "the loss of a sample depends on the other samples of its batch, so it has no gradient of its own; give a "
+            "loss that treats samples one by one (no normalisation over the batch, no pairs)"
+        )
+
+
+def _routes(point: Point, probe: Any, single: Any, truth: list[Tensors]) -> Routes:
+    layouts = _layouts(point, probe, single)
+    wrong = _wrong(point, Routes(layouts), probe, truth)
+    if wrong and "shared" in layouts.values():
+        # Giving each sample its own copy may have changed a shape that the network relies on.
+        layouts = {name: layout for name, layout in layouts.items() if layout != "shared"}
+        wrong = _wrong(point, Routes(layouts), probe, truth)
+    routes = Routes(layouts).without(wrong)
+    spread = {}
+    for name, value in point.trained.items():
+        # Where these samples have no gradient, nothing would be shown by finding none.
+        touched = any(bool(one[name].any()) for one in truth)
+        if name not in layouts and touched and value.numel() <= SPREAD_NUMBERS:
+            fits = (
+                shape for shape in _spread_shapes(value) if not _wrong(point, Routes({}, {name: shape}), probe, truth)
+            )
+            shape = next(fits, None)
+            if shape is not None:
+                spread[name] = shape
+    routes = Routes(routes.layouts, spread)
+    return routes.without(_wrong(point, routes, probe, truth) if spread else set())
+
+
+def _layouts(point: Point, probe: Any, single: Any) -> dict[str, Layout]:
+    """Where the samples are in the inputs of each parameter's calls: the dimension that grows with their number."""
+    shapes = []
+    for batch in (probe, single):
+        watching = Watching(point.trained, batch_length(batch), {}, None)
+        with watching, torch.no_grad():
+            point.losses(point.trained, batch)
+        shapes.append(watching.shapes)
+    layouts: dict[str, Layout] = {}
+    for name, several in shapes[0].items():
+        pairs = zip(several, shapes[1].get(name, []), strict=False)
+        found = {_layout(shape, one, batch_length(probe)) for shape, one in pairs}
+        if len(several) == len(shapes[1].get(name, [])) and len(found) == 1 and (layout := found.pop()) is not None:
+            layouts[name] = layout
+    return layouts
+
+
+def _layout(several: torch.Size, one: torch.Size, count: int) -> Layout | None:
+    if several == one:
+        return "shared" if count > 1 else "first"
+    if several[1:] == one[1:] and several[0] == count * one[0]:
+        return "first"
+    if len(several) > 1 and several[1] == count * one[1] and several[0] == one[0]:
+        return "second"
+    return None
+
+
+def _spread_shapes(value: torch.Tensor) -> Iterator[tuple[int, ...]]:
+    """Ways in which a parameter may meet a batch: its own first dimension of one, or dimensions before its own."""
+    if value.ndim and len(value) == 1:
+        yield tuple(value.shape)
+    for more in range(4):
+        yield (1, *[1] * more, *value.shape)
+
+
+def _wrong(point: Point, routes: Routes, probe: Any, truth: list[Tensors]) -> set[str]:
+    """The parameters for which these routes do not give what one sample at a time gives."""
+    try:
+        swept = sweep_batch(point, Plan(routes), probe)
+    except (RuntimeError, ValueError, NotImplementedError, IndexError) as problem:
+        if routes.layouts:
+            announce(f"{type(point.model).__name__}: closed forms of gradients fail here ({problem})")
+        return set(routes.covered)
+    wrong = set()
+    for name in routes.covered:
+        expected = torch.stack([wide(one[name]).square().sum() for one in truth])
+        total = torch.stack([wide(one[name]) for one in truth]).sum(0)
+        scale = float(expected.max()) + 1e-30
+        size = float(total.abs().max()) + 1e-30
+        if (
+            float((wide(swept.norms[name]) - expected).abs().max()) > TOLERANCE * scale
+            or float((wide(swept.total[name]) - total).abs().max()) > TOLERANCE * size
+        ):
+            wrong.add(name)
+    return wrong

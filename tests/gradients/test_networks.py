@@ -12,7 +12,7 @@ from torch import nn
 from moso.gradients import Point, cross_entropy, time_step
 from moso.gradients.probe import plan_for
 from moso.models import build_model
-from moso.models.compat import import_timm
+from moso.models.compat import import_timm, import_transformers
 
 COUNT = 6
 
@@ -31,7 +31,7 @@ def vision_transformer():
 
 
 def encoder():
-    transformers = pytest.importorskip("transformers")
+    transformers = import_transformers()
     config = transformers.BertConfig(
         vocab_size=50, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
         max_position_embeddings=16, num_labels=10,

@@ -11,7 +11,7 @@ from moso.data.views import View, load, split_evenly
 from moso.errors import MosoError
 from moso.evidence.terms import StepTerms
 from moso.evidence.trajectory import TrajectoryPoint, check_fits
-from moso.gradients import Loss, Point, cross_entropy, time_step
+from moso.gradients import PROBES, Loss, Point, batch_size_for, cross_entropy, time_step, to_device
 
 ParameterFilter = Callable[[str], bool]
 
@@ -23,11 +23,13 @@ def step_terms(
     positions: NDArray[np.int64],
     *,
     loss: Loss = cross_entropy,
-    batch_size: int = 256,
+    batch_size: int | None = None,
     parameters: ParameterFilter | None = None,
     loader_workers: int = 0,
 ) -> StepTerms:
     """The terms of one time step, in the order of `positions`; `model` lends its architecture and keeps its weights.
+
+    Without a `batch_size` one is found that suits the network and the device.
 
     >>> from moso.data.views import as_view
     >>> model, view = nn.Linear(2, 2), as_view((np.eye(2), [0, 1]))
@@ -39,12 +41,14 @@ def step_terms(
         raise MosoError(f"a partition of {len(positions)} samples cannot leave one out; it needs at least 2")
     state = point.state()
     check_fits(model, state, f"step {point.step} of the trajectory")
+    at = Point.of(model, loss, state, parameters)
+    if batch_size is None:
+        batch_size = batch_size_for(at, to_device(view.batch(positions[:PROBES], 0), at.device))
     plan = split_evenly(positions, batch_size)
 
     def batches() -> Iterable[Any]:
         return load(view, plan, 0, loader_workers)
 
-    at = Point.of(model, loss, state, parameters)
     measured = time_step(at, batches, point.groups)
     dot, squared_norm = measured.dot, measured.squared_norm
     if dot.shape[1] != len(positions):

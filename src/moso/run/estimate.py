@@ -11,6 +11,7 @@ from moso.run.job import Job
 from moso.training.loop import threads, train
 
 CALIBRATION_STEPS = 5
+CALIBRATION_SAMPLES = 256
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def _scoring_seconds(job: Job, positions: NDArray[np.int64]) -> float:
     c = job.configuration
     model = job.model(c.seed)
     point = TrajectoryPoint(1, (1.0,), memory=model.state_dict())
-    some = positions[: max(2, min(len(positions), c.score_batch_size))]
+    some = positions[: max(2, min(len(positions), c.score_batch_size or CALIBRATION_SAMPLES))]
     view = job.data.train.evaluation_view()
     timings = []
     for _ in range(2):

@@ -36,8 +36,9 @@ def plan_for(point: Point, batch: Any) -> Plan:
     """Find the routes that hold for this network and loss, by trying them on the first samples of a batch."""
     probe = first_samples(batch)
     singles = [one_of(probe, number) for number in range(batch_length(probe))]
-    _check_separate(point, probe, singles)
-    truth = [gradients_of_one(point, one) for one in singles]
+    alone = [gradients_of_one(point, one) for one in singles]
+    _check_separate(point, probe, [losses for losses, _ in alone])
+    truth = [gradients for _, gradients in alone]
     routes = _held.get(point.model)
     if routes is None or not set(routes.covered) <= set(point.trained) or _wrong(point, routes, probe, truth):
         routes = _routes(point, probe, singles[0], truth)
@@ -52,14 +53,13 @@ def first_samples(batch: Any) -> Any:
     return map_tensors(lambda tensor: tensor[:PROBES], batch)
 
 
-def _check_separate(point: Point, probe: Any, singles: list[Any]) -> None:
+def _check_separate(point: Point, probe: Any, alone: list[torch.Tensor]) -> None:
     """Refuse a loss in which samples mix: the gradient of one of them would not exist."""
     with torch.no_grad():
         together = wide(point.losses(point.trained, probe))
-        apart = [wide(point.losses(point.trained, one)) for one in singles]
-    if len(together) != len(singles) or any(len(one) != 1 for one in apart):
-        raise MosoError(f"the loss gave {len(together)} values for {len(singles)} samples; it must give one a sample")
-    difference = float((together - torch.cat(apart)).abs().max())
+    if len(together) != len(alone) or any(len(one) != 1 for one in alone):
+        raise MosoError(f"the loss gave {len(together)} values for {len(alone)} samples; it must give one a sample")
+    difference = float((together - wide(torch.cat(alone))).abs().max())
     if difference > TOLERANCE * (TOLERANCE + float(together.abs().max())):
         raise MosoError(
             "the loss of a sample depends on the other samples of its batch, so it has no gradient of its own; give a "

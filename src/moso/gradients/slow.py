@@ -19,15 +19,15 @@ _log = logging.getLogger(__name__)
 Slow = Callable[[Any], Iterator[Tensors]]
 
 
-def gradients_of_one(point: Point, one: Any) -> Tensors:
-    """Plain autograd on a batch of one: what every other way is measured against."""
+def gradients_of_one(point: Point, one: Any) -> tuple[torch.Tensor, Tensors]:
+    """Losses `[1]` and gradients of a batch of one by plain autograd: what every other way is measured against."""
     leaves = {name: value.clone().requires_grad_() for name, value in point.trained.items()}
-    loss = point.losses(leaves, one).sum()
+    losses = point.losses(leaves, one)
     gradients = {name: torch.zeros_like(value) for name, value in point.trained.items()}
-    if loss.requires_grad:  # a sample may be one that these parameters do not touch
-        parts = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+    if losses.requires_grad:  # a sample may be one that these parameters do not touch
+        parts = torch.autograd.grad(losses.sum(), list(leaves.values()), allow_unused=True)
         gradients.update({name: part for name, part in zip(leaves, parts, strict=True) if part is not None})
-    return gradients
+    return losses.detach(), gradients
 
 
 def slow_route(point: Point, probe: Any) -> Slow:
@@ -37,7 +37,7 @@ def slow_route(point: Point, probe: Any) -> Slow:
 
     def one_by_one(batch: Any) -> Iterator[Tensors]:
         for number in range(batch_length(batch)):
-            gradients = gradients_of_one(point, one_of(batch, number))
+            _, gradients = gradients_of_one(point, one_of(batch, number))
             yield {name: gradient[None] for name, gradient in gradients.items()}
 
     def chunked(batch: Any) -> Iterator[Tensors]:

@@ -94,14 +94,19 @@ class _Visitor:
     """Calls `visit` with a call whose input is still what it was."""
 
     def __init__(self, visit: Visit, call: Call, version: int) -> None:
-        self.visit, self.call, self.version = visit, call, version
+        self.visit, self.version = visit, version
+        self.call: Call | None = call
 
     def __call__(self, b: torch.Tensor) -> None:
-        if self.call.a._version != self.version:
-            names = ", ".join(place.name for place in self.call.places.values())
+        # The graph outlives its backward pass; the call's input must not.
+        call, self.call = self.call, None
+        if call is None:
+            raise RuntimeError("a backward pass that is watched can be taken only once")
+        if call.a._version != self.version:
+            names = ", ".join(place.name for place in call.places.values())
             raise RuntimeError(f"the input that met {names} was overwritten before its gradient was needed")
         with torch.no_grad():
-            self.visit(self.call, b)
+            self.visit(call, b)
 
 
 class _Watch(torch.autograd.Function):
@@ -115,7 +120,9 @@ class _Watch(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, b: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        ctx.visitor(b)
+        # Let go of the call's input as soon as it has been seen, as autograd does with what it keeps.
+        visitor, ctx.visitor = ctx.visitor, None
+        visitor(b)
         return b, None, None
 
 

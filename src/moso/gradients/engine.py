@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from moso.errors import MosoError
 from moso.gradients.directional import Route, route_for
-from moso.gradients.fitting import Fitting
+from moso.gradients.fitting import Fitting, TooLargeError
 from moso.gradients.losses import batch_length, to_device, wide
 from moso.gradients.plan import Plan, Routes
 from moso.gradients.point import Batches, Groups, Point, Tensors, evaluation_mode
@@ -46,9 +46,9 @@ def time_step(point: Point, batches: Batches, groups: Groups = ()) -> TimeStep:
 
 
 def mean_gradient(point: Point, batches: Batches) -> Tensors:
-    """`G`, the gradient of the mean loss over all batches, summed in float64."""
+    """`G`, the gradient of the mean loss over all batches."""
     leaves = {name: value.clone().requires_grad_() for name, value in point.trained.items()}
-    total = {name: wide(torch.zeros_like(value)) for name, value in point.trained.items()}
+    total = _zeros(point)
     count, fitting = 0, Fitting()
 
     def gradient(piece: Any) -> tuple[int, Tensors]:
@@ -60,7 +60,7 @@ def mean_gradient(point: Point, batches: Batches) -> Tensors:
         for samples, parts in fitting.pieces(batch, gradient):
             _add(total, parts)
             count += samples
-    return _divided(total, count)
+    return _divided(point, total, count)
 
 
 def squared_norms(point: Point, batches: Batches, groups: Groups = ()) -> NDArray[np.float64]:
@@ -87,18 +87,29 @@ def directional_derivatives(
 
 
 def _first_sweep(point: Point, batches: Batches, groups: Groups) -> tuple[Tensors, NDArray[np.float64]]:
-    total = {name: wide(torch.zeros_like(value)) for name, value in point.trained.items()}
-    rows: list[torch.Tensor] = []
     fitting = Fitting()
+    while True:
+        try:
+            return _swept(point, batches, groups, fitting)
+        except TooLargeError:
+            # What an unfinished batch has added to the sums cannot be taken back: from the start, in smaller pieces.
+            continue
+
+
+def _swept(point: Point, batches: Batches, groups: Groups, fitting: Fitting) -> tuple[Tensors, NDArray[np.float64]]:
+    total: Tensors = {}
+    rows: list[torch.Tensor] = []
     plan, tried = Plan(Routes()), 0
     for batch in _through(point, batches):
         if tried < min(PROBES, batch_length(batch)):  # a first batch of one sample shows too little
             plan, tried = plan_for(point, batch), min(PROBES, batch_length(batch))
-        for swept in fitting.pieces(batch, lambda piece: sweep_batch(point, plan, piece)):  # noqa: B023 - used at once
-            _add(total, swept.total)
+        total = total or _zeros(point)
+        for piece in fitting.parts(batch):
+            with fitting.refusing(piece):
+                swept = sweep_batch(point, plan, piece, total)
             rows.append(torch.stack([_norms(swept, group) for group in groups]).cpu())
     norms = torch.cat(rows, 1) if rows else torch.zeros(len(groups), 0)
-    return _divided(total, norms.shape[1]), np.asarray(norms.numpy())
+    return _divided(point, total, norms.shape[1]), np.asarray(norms.numpy())
 
 
 def _norms(swept: Swept, group: tuple[str, ...]) -> torch.Tensor:
@@ -114,12 +125,21 @@ def _through(point: Point, batches: Batches) -> Iterator[Any]:
             yield to_device(batch, point.device)
 
 
+def _zeros(point: Point) -> Tensors:
+    """What sums begin with: at least float32. In float64 they would take more memory than a training step does."""
+    return {
+        name: torch.zeros_like(value, dtype=torch.promote_types(value.dtype, torch.float32))
+        for name, value in point.trained.items()
+    }
+
+
 def _add(total: Tensors, more: Tensors) -> None:
     for name, value in more.items():
-        total[name] += wide(value)
+        total[name] += value
 
 
-def _divided(total: Tensors, count: int) -> Tensors:
+def _divided(point: Point, total: Tensors, count: int) -> Tensors:
+    """The mean, in the parameters' own precision."""
     if count == 0:
         raise MosoError("there is no sample to take the mean gradient of")
-    return {name: value / count for name, value in total.items()}
+    return {name: (total.pop(name) / count).to(value) for name, value in point.trained.items()}

@@ -6,6 +6,7 @@ kind of device always takes the same batches.
 
 import gc
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import torch
@@ -52,25 +53,42 @@ def batch_size_for(point: Point, some: Any) -> int:
     return int(min(LARGEST, 1 << max(0, (allowed // each).bit_length() - 1)))
 
 
+class TooLargeError(Exception):
+    """A piece did not fit in memory; smaller ones may."""
+
+
 class Fitting:
-    """Does work on batches, in smaller and smaller pieces where they do not fit in memory."""
+    """Takes batches in smaller and smaller pieces where they do not fit in memory."""
 
     def __init__(self) -> None:
         self.most: int | None = None
 
     def pieces(self, batch: Any, work: Callable[[Any], Result]) -> Iterator[Result]:
-        """`work` of the batch, in as many pieces as have been found to fit."""
+        """`work` of the batch, in as many pieces as have been found to fit; what did not fit is tried again."""
         count, start = batch_length(batch), 0
         while start < count:
             stop = count if self.most is None else min(count, start + self.most)
-            result = self._tried(_part(batch, start, stop) if stop - start < count else batch, work)
-            if result is not None:
-                yield result
-                start = stop
+            piece = _part(batch, start, stop)
+            try:
+                with self.refusing(piece):
+                    result = work(piece)
+            except TooLargeError:
+                continue
+            yield result
+            start = stop
 
-    def _tried(self, piece: Any, work: Callable[[Any], Result]) -> Result | None:
+    def parts(self, batch: Any) -> Iterator[Any]:
+        """The batch in pieces of the size that has been found to fit."""
+        count = batch_length(batch)
+        for start in range(0, count, self.most or count):
+            yield _part(batch, start, min(count, start + (self.most or count)))
+
+    @contextmanager
+    def refusing(self, piece: Any) -> Iterator[None]:
+        """While this lasts, missing memory means that pieces must be smaller, and is announced once."""
         try:
-            return work(piece)
+            yield
+            return
         except (RuntimeError, MemoryError) as problem:
             if not _out_of_memory(problem):
                 raise
@@ -79,15 +97,18 @@ class Fitting:
                 raise MosoError(
                     "the gradients of one sample alone do not fit in memory; score with a smaller network or input"
                 ) from problem
-            self.most = count // 2
-            announce(f"memory ran out with {count} samples at a time; going on with {self.most}")
+        # Outside of the handler, where nothing holds on to what was computed.
         gc.collect()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-        return None
+        self.most = count // 2
+        announce(f"memory ran out with {count} samples at a time; going on with {self.most}")
+        raise TooLargeError
 
 
 def _part(batch: Any, start: int, stop: int) -> Any:
+    if stop - start == batch_length(batch):
+        return batch
     return map_tensors(lambda tensor: tensor[start:stop], batch)
 
 

@@ -113,8 +113,10 @@ class Folding(TorchFunctionMode):
         kwargs = kwargs or {}
         if OPERATIONS.get(func) is convolution:
             return self._convolve(func, _arguments(convolution.arguments, args, kwargs))
-        if func is F.batch_norm and id(given := (args[0] if args else kwargs["input"])) in self._done:
-            return given
+        if func is F.batch_norm:
+            done = self._done.pop(id(args[0] if args else kwargs["input"]), None)
+            if done is not None:
+                return done
         return func(*args, **kwargs)
 
     def _convolve(self, func: Any, given: dict[str, Any]) -> torch.Tensor:

@@ -6,6 +6,7 @@ them separately, so that autograd keeps their gradients apart. Whatever is left 
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -36,9 +37,8 @@ def plan_for(point: Point, batch: Any) -> Plan:
     """Find the routes that hold for this network and loss, by trying them on the first samples of a batch."""
     probe = first_samples(batch)
     singles = [one_of(probe, number) for number in range(batch_length(probe))]
-    alone = [gradients_of_one(point, one) for one in singles]
-    _check_separate(point, probe, [losses for losses, _ in alone])
-    truth = [gradients for _, gradients in alone]
+    truth = _Truth.of(point, singles)
+    _check_separate(point, probe, truth.losses)
     routes = _held.get(point.model)
     if routes is None or not set(routes.covered) <= set(point.trained) or _wrong(point, routes, probe, truth):
         routes = _routes(point, probe, singles[0], truth)
@@ -46,6 +46,29 @@ def plan_for(point: Point, batch: Any) -> Plan:
     if not others:  # else another moment may show more
         _held[point.model] = routes
     return Plan(routes, others, slow_route(point.only(others), probe) if others else None)
+
+
+@dataclass(frozen=True)
+class _Truth:
+    """What plain autograd says of single samples: losses, squared norms `[samples]` and the sum of gradients."""
+
+    losses: list[torch.Tensor]
+    norms: Tensors
+    total: Tensors
+
+    @classmethod
+    def of(cls, point: Point, singles: list[Any]) -> "_Truth":
+        """One after the other: gradients of a whole network are large, and are not kept."""
+        losses = []
+        norms: dict[str, list[torch.Tensor]] = {name: [] for name in point.trained}
+        total = {name: torch.zeros_like(value) for name, value in point.trained.items()}
+        for one in singles:
+            loss, gradients = gradients_of_one(point, one)
+            losses.append(loss)
+            for name, gradient in gradients.items():
+                norms[name].append(wide(gradient).square().sum())
+                total[name] += gradient
+        return cls(losses, {name: torch.stack(values) for name, values in norms.items()}, total)
 
 
 def first_samples(batch: Any) -> Any:
@@ -67,7 +90,7 @@ def _check_separate(point: Point, probe: Any, alone: list[torch.Tensor]) -> None
         )
 
 
-def _routes(point: Point, probe: Any, single: Any, truth: list[Tensors]) -> Routes:
+def _routes(point: Point, probe: Any, single: Any, truth: _Truth) -> Routes:
     layouts = _layouts(point, probe, single)
     wrong = _wrong(point, Routes(layouts), probe, truth)
     if wrong and "shared" in layouts.values():
@@ -78,7 +101,7 @@ def _routes(point: Point, probe: Any, single: Any, truth: list[Tensors]) -> Rout
     spread = {}
     for name, value in point.trained.items():
         # Where these samples have no gradient, nothing would be shown by finding none.
-        touched = any(bool(one[name].any()) for one in truth)
+        touched = bool(truth.norms[name].any())
         if name not in layouts and touched and value.numel() <= SPREAD_NUMBERS:
             fits = (
                 shape for shape in _spread_shapes(value) if not _wrong(point, Routes({}, {name: shape}), probe, truth)
@@ -125,7 +148,7 @@ def _spread_shapes(value: torch.Tensor) -> Iterator[tuple[int, ...]]:
         yield (1, *[1] * more, *value.shape)
 
 
-def _wrong(point: Point, routes: Routes, probe: Any, truth: list[Tensors]) -> set[str]:
+def _wrong(point: Point, routes: Routes, probe: Any, truth: _Truth) -> set[str]:
     """The parameters for which these routes do not give what one sample at a time gives."""
     try:
         swept = sweep_batch(point, Plan(routes), probe)
@@ -133,18 +156,16 @@ def _wrong(point: Point, routes: Routes, probe: Any, truth: list[Tensors]) -> se
         if routes.layouts:
             announce(f"{type(point.model).__name__}: closed forms of gradients fail here ({problem})")
         return set(routes.covered)
-    norms = {name: torch.stack([wide(one[name]).square().sum() for one in truth]) for name in point.trained}
-    totals = {name: torch.stack([wide(one[name]) for one in truth]).sum(0) for name in point.trained}
     # Some gradients are zero but for rounding (a bias of attention's keys): all are held to the largest one's rounding.
-    norm_floor = NORM_ROUNDING * max(float(norm.max()) for norm in norms.values())
-    total_floor = TOTAL_ROUNDING * max(float(total.abs().max()) for total in totals.values())
+    norm_floor = NORM_ROUNDING * max(float(norm.max()) for norm in truth.norms.values())
+    total_floor = TOTAL_ROUNDING * max(float(total.abs().max()) for total in truth.total.values())
     return {
         name
         for name in routes.covered
-        if not _close(swept.norms[name], norms[name], norm_floor)
-        or not _close(swept.total[name], totals[name], total_floor)
+        if not _close(swept.norms[name], truth.norms[name], norm_floor)
+        or not _close(swept.total[name], truth.total[name], total_floor)
     }
 
 
 def _close(found: torch.Tensor, expected: torch.Tensor, floor: float) -> bool:
-    return float((wide(found) - expected).abs().max()) <= TOLERANCE * float(expected.abs().max()) + floor
+    return float((found - expected).abs().max()) <= TOLERANCE * float(expected.abs().max()) + floor

@@ -2,7 +2,7 @@
 
 The parameters that have closed forms are held fixed, so autograd only carries gradients from layer to layer; each
 call's form then gives norms and gradient from its input and output gradient. No gradient of a sample outlives the
-call it was formed for, and never do more of them exist than a few times the layer's own activations.
+call it was formed for, and never do more of them exist than the layer has activations of its own.
 """
 
 from collections import defaultdict
@@ -18,8 +18,8 @@ from moso.gradients.losses import batch_length, wide
 from moso.gradients.plan import Plan
 from moso.gradients.point import Point, Tensors
 
-# Gradients of single samples that exist at one time, in numbers: this many times the layer's input or output.
-CHUNK_SHARE = 2
+# Gradients of single samples that exist at one time, in numbers: this many times the larger of input and output.
+CHUNK_SHARE = 1
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,13 @@ class Swept:
     norms: Tensors
 
 
-def sweep_batch(point: Point, plan: Plan, batch: Any) -> Swept:
-    """One forward and one backward pass: sums of gradients and squared norms of every planned parameter."""
+def sweep_batch(point: Point, plan: Plan, batch: Any, total: Tensors | None = None) -> Swept:
+    """One forward and one backward pass: sums of gradients and squared norms of every planned parameter.
+
+    The sums are added to `total`, if there is one: a network's gradient is large, and one of it is enough.
+    """
     count = batch_length(batch)
-    sums = _Sums(point, plan, count)
+    sums = _Sums(point, plan, count, total)
     spread = {
         name: point.trained[name].view(shape).expand(count, *shape[1:]).clone().requires_grad_()
         for name, shape in plan.routes.spread.items()
@@ -46,7 +49,7 @@ def sweep_batch(point: Point, plan: Plan, batch: Any) -> Swept:
     total, norms = sums.total, sums.norms
     for name, leaf in spread.items():
         if leaf.grad is not None:
-            total[name] = leaf.grad.sum(0).view_as(total[name])
+            total[name] += leaf.grad.sum(0).view_as(total[name])
             norms[name] = leaf.grad.flatten(1).square().sum(1)
     if plan.slow is not None:
         pieces: dict[str, list[torch.Tensor]] = {name: [] for name in plan.others}
@@ -61,9 +64,9 @@ def sweep_batch(point: Point, plan: Plan, batch: Any) -> Swept:
 class _Sums:
     """Collects norms and totals, call by call, in the order of the backward pass."""
 
-    def __init__(self, point: Point, plan: Plan, count: int) -> None:
+    def __init__(self, point: Point, plan: Plan, count: int, total: Tensors | None) -> None:
         names = [*plan.routes.covered, *plan.others]
-        self.total = {name: torch.zeros_like(point.trained[name]) for name in names}
+        self.total = {name: torch.zeros_like(point.trained[name]) for name in names} if total is None else total
         self.norms = {name: point.trained[name].new_zeros(count) for name in names}
         fixed = {name: point.trained[name] for name in plan.routes.layouts}
         self.watching = Watching(fixed, count, plan.routes.layouts, self._visit)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from moso.errors import unknown_name
 from moso.scores import SCORES
-from moso.selection import SELECTORS
+from moso.selection import selectors
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,22 @@ def find_method(name: str) -> Method:
 def listing() -> list[dict[str, str]]:
     """Every method, score and selector: its name, what kind of thing it is, and a sentence about it.
 
-    >>> {"name": "top", "kind": "selector"}.items() <= listing()[-6].items()
-    True
+    >>> [row["needs"] for row in listing() if row["name"] == "balanced"]
+    ['labels, scores']
     """
     rows = [
         {"name": m.name, "kind": "method", "description": m.description, "score": m.score, "selector": m.selector}
         for m in METHODS.values()
     ]
     rows += [{"name": s.name, "kind": "score", "description": s.description, "needs": s.needs} for s in SCORES.values()]
-    rows += [{"name": s.name, "kind": "selector", "description": s.description} for s in SELECTORS.values()]
+    rows += [
+        {
+            "name": s.name,
+            "kind": "selector",
+            "description": s.description,
+            "needs": ", ".join(sorted(s.needed())),
+            "settings": ", ".join(f"{option.name}={option.default}" for option in s.options()),
+        }
+        for s in selectors().values()
+    ]
     return rows

@@ -1,7 +1,26 @@
 """One file a selector: scores and a budget in, kept positions out. Nobody here knows where scores came from."""
 
 from moso.selection.budget import check_ratio, kept_count
+from moso.selection.features import Features
 from moso.selection.problem import Problem
-from moso.selection.select import SELECTORS, Selector, find_selector, select
+from moso.selection.registry import SELECTORS, find_selector, selectors
+from moso.selection.select import select
+from moso.selection.selector import Selector
+from moso.selection.settings import Option, Settings, setting
+from moso.selection.stream import select_stream
 
-__all__ = ["SELECTORS", "Problem", "Selector", "check_ratio", "find_selector", "kept_count", "select"]
+__all__ = [
+    "SELECTORS",
+    "Features",
+    "Option",
+    "Problem",
+    "Selector",
+    "Settings",
+    "check_ratio",
+    "find_selector",
+    "kept_count",
+    "select",
+    "select_stream",
+    "selectors",
+    "setting",
+]

@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 from moso.selection.order import best_first, rank_in_class
 from moso.selection.problem import Problem
+from moso.selection.quotas import check_every_class
 
 
 def balanced(problem: Problem) -> NDArray[np.int64]:
     """`budget` samples, equal for all classes to within one."""
     labels = problem.labels_for("balanced")
-    rank = rank_in_class(best_first(problem.scores, problem.tie), labels)
+    check_every_class("balanced", np.bincount(labels), problem.budget)
+    rank = rank_in_class(best_first(problem.scores), labels)
     return np.lexsort((labels, rank))[: problem.budget]

@@ -9,4 +9,4 @@ from moso.selection.problem import Problem
 
 def bottom(problem: Problem) -> NDArray[np.int64]:
     """The `budget` lowest."""
-    return best_first(-problem.scores, problem.tie)[: problem.budget]
+    return best_first(-problem.scores)[: problem.budget]

@@ -1,12 +1,42 @@
-"""`median`: keep the scores nearest to the median: neither the extreme nor the trivial. O(N log N)."""
+"""`median`: keep the scores nearest to the median: neither the extreme nor the trivial.
+
+    by = "score":  the smallest |score - median|
+    by = "rank":   the middle of the order, ranks around (N - 1) / 2: as many below as above the median, to within one
+
+With the score `moderate` (distance to the class centre) this is Moderate: its paper asks for distances close to their
+median, its authors' code takes the middle of the order. All classes together, as there, or class by class. O(N log
+N).
+
+Source: Xia et al., Moderate Coreset: A Universal Method of Data Selection, ICLR 2023.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from moso.selection.classes import ClassSettings, per_class
 from moso.selection.problem import Problem
+from moso.selection.settings import setting
 
 
-def median(problem: Problem) -> NDArray[np.int64]:
-    """The `budget` samples around the median score."""
-    distance = np.abs(problem.scores - np.median(problem.scores))
-    return np.lexsort((problem.tie, distance))[: problem.budget]
+@dataclass(frozen=True)
+class MedianSettings(ClassSettings):
+    """How `median` measures nearness, and whether it goes class by class."""
+
+    by: Literal["score", "rank"] = setting("score", "nearness in score, or in rank", choices=("score", "rank"))
+
+
+def median(problem: Problem, settings: MedianSettings) -> NDArray[np.int64]:
+    """The `budget` samples around the median score, of all or of each class."""
+    return per_class(problem, "median", settings.classes, lambda part: _middle(part, settings.by))
+
+
+def _middle(problem: Problem, by: str) -> NDArray[np.int64]:
+    values = problem.scores
+    if by == "rank":
+        values = np.empty(len(problem))
+        values[np.argsort(problem.scores, kind="stable")] = np.arange(len(problem))
+    distance = np.abs(values - np.median(values))
+    return np.argsort(distance, kind="stable")[: problem.budget]

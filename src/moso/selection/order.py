@@ -4,13 +4,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def best_first(scores: NDArray[np.float64], tie: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Positions from the highest score to the lowest; equal scores in the order of their ids' ranks `tie`.
+def best_first(scores: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Positions from the highest score to the lowest; equal scores in the order they come, which is that of ids.
 
-    >>> best_first(np.array([1.0, 3.0, 1.0]), np.array([2, 1, 0]))
-    array([1, 2, 0])
+    >>> best_first(np.array([1.0, 3.0, 1.0]))
+    array([1, 0, 2])
     """
-    return np.lexsort((tie, -scores))
+    return np.argsort(-scores, kind="stable")
 
 
 def rank_in_class(order: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.int64]:

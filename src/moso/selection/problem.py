@@ -1,28 +1,104 @@
 """What a selector is given."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from moso.data.samples import id_keys
 from moso.errors import MosoError
+from moso.selection.features import Features
+
+Hard = Literal["high", "low"]
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Scores (high means keep), how many samples may stay, and what else a selector may ask for.
+    """Scores (high means keep), how many samples may stay, and what else a selector declared that it needs.
 
-    `tie` is the rank of each sample's id: the order in which equal scores are taken.
+    Samples are in the order of their ids, whatever the order of the user's rows: a stable sort breaks ties by id,
+    and results do not depend on the order of the data. `labels` number the classes without gaps, `class_error`
+    has a number for each; `hard` says at which end of the scores the hard samples are.
     """
 
     scores: NDArray[np.float64]
     budget: int
-    tie: NDArray[np.int64]
     labels: NDArray[np.int64] | None = None
+    features: Features | None = None
+    probability: NDArray[np.float64] | None = None
+    class_error: NDArray[np.float64] | None = None
+    hard: Hard | None = None
     seed: int = 0
+    ids: NDArray[Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    @cached_property
+    def keys(self) -> NDArray[np.uint64]:
+        """One 64-bit key a sample, made from its id (its position where there are none): where draws are addressed."""
+        return id_keys(pa.array(np.arange(len(self)) if self.ids is None else self.ids))
+
+    @property
+    def ratio(self) -> float:
+        """The share that is removed."""
+        return 1 - self.budget / len(self)
+
+    def subset(self, positions: NDArray[np.int64], budget: int) -> "Problem":
+        """The same problem for some of its samples, given in ascending order, with a budget of their own.
+
+        >>> whole = Problem(np.array([3.0, 1.0, 2.0]), 2)
+        >>> part = whole.subset(np.array([0, 2]), 1)
+        >>> part.scores, bool((part.keys == whole.keys[[0, 2]]).all())
+        (array([3., 2.]), True)
+        """
+        return replace(
+            self,
+            scores=self.scores[positions],
+            budget=budget,
+            labels=None if self.labels is None else self.labels[positions],
+            features=None if self.features is None else self.features.subset(positions),
+            probability=None if self.probability is None else self.probability[positions],
+            ids=positions if self.ids is None else self.ids[positions],
+        )
 
     def labels_for(self, selector: str) -> NDArray[np.int64]:
         """The labels, or an error that says who needs them."""
         if self.labels is None:
-            raise MosoError(f"selector {selector!r} needs labels=, one class a sample; 'top' works without")
+            raise lacking(selector, "labels")
         return self.labels
+
+    def features_for(self, selector: str) -> Features:
+        """The features, or an error that says who needs them."""
+        if self.features is None:
+            raise lacking(selector, "features")
+        return self.features
+
+    def finite_scores(self, selector: str) -> NDArray[np.float64]:
+        """The scores, refused where they are infinite: selectors that compute with them cannot."""
+        if not np.isfinite(self.scores).all():
+            first = int(np.argmin(np.isfinite(self.scores)))
+            raise MosoError(f"selector {selector!r} computes with scores, and {self.scores[first]} is among them")
+        return self.scores
+
+
+EVIDENCE = {
+    "scores": "scores, one number a sample",
+    "labels": "labels=, one class a sample",
+    "features": "features=, one row of numbers a sample",
+    "probability": "probability=, the mean probability that training gave each sample's label",
+    "class-error": "class_error=, the error of each class on held-out data",
+    "hard": "hard='high' or hard='low', the end of the scores where the hard samples are",
+}
+
+
+def lacking(selector: str, evidence: str) -> MosoError:
+    """The error for a selector without what it needs.
+
+    >>> str(lacking("balanced", "labels"))
+    "selector 'balanced' needs labels=, one class a sample"
+    """
+    return MosoError(f"selector {selector!r} needs {EVIDENCE[evidence]}")

@@ -9,11 +9,13 @@ from numpy.typing import NDArray
 
 from moso.selection.order import best_first, rank_in_class
 from moso.selection.problem import Problem
+from moso.selection.quotas import check_every_class
 
 
 def proportional(problem: Problem) -> NDArray[np.int64]:
     """`budget` samples, each class with its share of the data."""
     labels = problem.labels_for("proportional")
-    rank = rank_in_class(best_first(problem.scores, problem.tie), labels)
-    share = (rank + 0.5) / np.bincount(labels)[labels]
-    return np.lexsort((labels, share))[: problem.budget]
+    sizes = np.bincount(labels)
+    check_every_class("proportional", sizes, problem.budget)
+    rank = rank_in_class(best_first(problem.scores), labels)
+    return np.lexsort((labels, (rank + 0.5) / sizes[labels]))[: problem.budget]

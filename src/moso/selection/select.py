@@ -1,50 +1,19 @@
 """`select`: scores in, the sorted positions of what is kept out."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.errors import MosoError, unknown_name
-from moso.selection.balanced import balanced
-from moso.selection.bottom import bottom
+from moso.errors import MosoError
 from moso.selection.budget import kept_count
-from moso.selection.median import median
-from moso.selection.problem import Problem
-from moso.selection.proportional import proportional
-from moso.selection.random import random
-from moso.selection.top import top
-
-
-@dataclass(frozen=True)
-class Selector:
-    """A named selector: a `Problem` in, `budget` positions out."""
-
-    name: str
-    description: str
-    choose: Callable[[Problem], NDArray[np.int64]]
-
-
-SELECTORS = {
-    selector.name: selector
-    for selector in (
-        Selector("top", "the highest scores overall", top),
-        Selector("bottom", "the lowest scores overall, as a control", bottom),
-        Selector("balanced", "the highest scores of each class, equally many of each", balanced),
-        Selector("proportional", "the highest scores of each class, the same share of each", proportional),
-        Selector("median", "the scores nearest to the median", median),
-        Selector("random", "any samples, whatever their scores", random),
-    )
-}
-
-
-def find_selector(name: str) -> Selector:
-    """The selector of this name."""
-    if name not in SELECTORS:
-        raise unknown_name("selector", name, SELECTORS)
-    return SELECTORS[name]
+from moso.selection.features import Features
+from moso.selection.minimum import with_minimum
+from moso.selection.problem import Hard, Problem
+from moso.selection.registry import find_selector
+from moso.selection.selector import Selector
 
 
 def select(
@@ -55,38 +24,117 @@ def select(
     selector: str | Selector = "balanced",
     seed: int = 0,
     ids: Sequence[Any] | NDArray[Any] | None = None,
+    features: Any = None,
+    probability: Any = None,
+    class_error: Mapping[Any, float] | Sequence[float] | NDArray[Any] | None = None,
+    hard: Hard | None = None,
+    min_per_class: int = 0,
+    settings: Mapping[str, Any] | None = None,
+    **more_settings: Any,
 ) -> NDArray[np.int64]:
     """The positions that stay when the share `ratio` is removed, ascending.
 
-    `scores` are anybody's, one a sample, high means keep. Without `ids` ties are broken by position.
+    `scores` are anybody's, one a sample, high means keep; None where the selector does without. Without `ids` a
+    sample's position is its id: ties are broken and draws addressed by it. `features: [n, d]` may be a memory map.
+    `class_error` is a number a class, by label or in the order of the sorted labels. Every class keeps at least
+    `min_per_class` samples, or all it has. Settings of the selector are given as a mapping, by name, or both.
 
     >>> select([0.1, 0.9, 0.5, 0.7], ratio=0.5, selector="top")
     array([1, 3])
     >>> select([0.1, 0.9, 0.5, 0.7], ratio=0.5, labels=[0, 1, 0, 1])
     array([1, 2])
+    >>> select([0.1, 0.9, 0.5, 0.7], ratio=0.5, selector="coverage", hard="high", cut=0.25, strata=2)
+    array([0, 2])
     """
-    values = np.asarray(scores, dtype=np.float64)
-    if values.ndim != 1 or len(values) == 0:
-        raise MosoError(f"scores must be one number a sample, not of shape {values.shape}")
-    if np.isnan(values).any():
-        raise MosoError(f"the score of sample {int(np.argmax(np.isnan(values)))} is NaN; every sample needs a score")
     chosen = find_selector(selector) if isinstance(selector, str) else selector
+    resolved = chosen.resolved({**(settings or {}), **more_settings})
+    given = {"scores": scores, "labels": labels, "features": features, "probability": probability}
+    given |= {"class-error": class_error, "hard": hard}
+    chosen.check(resolved, frozenset(name for name, value in given.items() if value is not None))
+    rows = None if features is None else Features(features)
+    found = None if scores is None else _numbers(scores, "score")
+    count = _count(found, rows, labels, ids)
+    values = np.zeros(count) if found is None else found
+    chances = None if probability is None else _numbers(probability, "probability", upper=1.0)
     # Any labels do, names too: selectors see them renumbered without gaps.
-    classes = None if labels is None else np.unique(np.asarray(labels), return_inverse=True)[1].astype(np.int64)
-    for name, column in (("labels", classes), ("ids", ids)):
-        if column is not None and len(column) != len(values):
-            raise MosoError(f"there are {len(values)} scores but {len(column)} {name}")
-    budget = kept_count(len(values), ratio)
-    kept = chosen.choose(Problem(values, budget, _id_ranks(ids, len(values)), classes, seed))
-    if len(kept) != budget or len(np.unique(kept)) != budget:
-        raise MosoError(f"selector {chosen.name!r} kept {len(np.unique(kept))} samples where {budget} were to stay")
-    return np.sort(kept)
+    names, classes = (None, None) if labels is None else np.unique(np.asarray(labels), return_inverse=True)
+    for name, column in (("labels", classes), ("ids", ids), ("rows of features", rows), ("probabilities", chances)):
+        if column is not None and len(column) != count:
+            raise MosoError(f"there are {count} {'samples' if found is None else 'scores'} but {len(column)} {name}")
+    if hard not in (None, "high", "low"):
+        raise MosoError(f"hard = {hard!r} must be 'high' or 'low', the end of the scores where the hard samples are")
+    if min_per_class < 0:
+        raise MosoError(f"min_per_class = {min_per_class} must be a number of samples, 0 or more")
+    if rows is not None and "features" in chosen.needed(resolved):
+        rows.check_finite()
+    problem = Problem(
+        values,
+        kept_count(count, ratio),
+        classes,
+        rows,
+        chances,
+        None if class_error is None or names is None else _class_errors(class_error, names),
+        hard,
+        seed,
+    )
+    order, problem = _by_id(problem, ids)
+
+    def keep(part: Problem) -> NDArray[np.int64]:
+        return chosen(part, resolved)
+
+    kept = with_minimum(problem, min_per_class, keep) if min_per_class > 0 else keep(problem)
+    return np.sort(kept if order is None else order[kept])
 
 
-def _id_ranks(ids: Sequence[Any] | NDArray[Any] | None, count: int) -> NDArray[np.int64]:
+def _count(scores: Any, rows: Features | None, labels: Any, ids: Any) -> int:
+    for column in (scores, rows, labels, ids):
+        if column is not None:
+            return len(column)
+    raise MosoError("nothing says how many samples there are; give scores, one number a sample")
+
+
+def _numbers(given: Any, name: str, upper: float | None = None) -> NDArray[np.float64]:
+    values = np.asarray(given, dtype=np.float64)
+    plural = "probabilities" if name == "probability" else f"{name}s"
+    if values.ndim != 1 or len(values) == 0:
+        raise MosoError(f"{plural} must be one number a sample, not of shape {values.shape}")
+    if np.isnan(values).any():
+        first = int(np.argmax(np.isnan(values)))
+        raise MosoError(f"the {name} of sample {first} is NaN; every sample needs a {name}")
+    if upper is not None and ((values < 0) | (values > upper)).any():
+        first = int(np.argmax((values < 0) | (values > upper)))
+        raise MosoError(f"the {name} of sample {first} is {values[first]:g}, outside [0, {upper:g}]")
+    return values
+
+
+def _class_errors(
+    given: Mapping[Any, float] | Sequence[float] | NDArray[Any], names: NDArray[Any]
+) -> NDArray[np.float64]:
+    if isinstance(given, Mapping):
+        missing = [name for name in names.tolist() if name not in given]
+        if missing:
+            raise MosoError(f"class_error has nothing for class {missing[0]!r}")
+        errors = np.array([given[name] for name in names.tolist()], dtype=np.float64)
+    else:
+        errors = np.asarray(given, dtype=np.float64)
+        whole = names.dtype.kind in "iu" and names.min() >= 0
+        if whole and errors.ndim == 1 and len(errors) > names.max():
+            errors = errors[names]  # by class index: a class that no sample has may be among them
+    if errors.shape != names.shape:
+        raise MosoError(f"class_error must be one number a class: there are {len(names)} classes, not {errors.shape}")
+    if not ((errors >= 0) & (errors <= 1)).all():
+        raise MosoError("class_error must be shares between 0 and 1, one a class")
+    return errors
+
+
+def _by_id(problem: Problem, ids: Sequence[Any] | NDArray[Any] | None) -> tuple[NDArray[np.int64] | None, Problem]:
+    """The problem in the order of ids, and the position of each of its samples in the user's rows, if another."""
     if ids is None:
-        return np.arange(count)
-    unique, ranks = np.unique(np.asarray(ids), return_inverse=True)
-    if len(unique) != count:
-        raise MosoError(f"ids must be unique, but {count} samples have only {len(unique)} different ids")
-    return ranks.astype(np.int64)
+        return None, problem
+    unique, order = np.unique(np.asarray(ids), return_index=True)
+    if len(unique) != len(problem):
+        raise MosoError(f"ids must be unique, but {len(problem)} samples have only {len(unique)} different ids")
+    named = replace(problem, ids=np.asarray(ids))
+    if (np.diff(order) > 0).all():
+        return None, named
+    return order, named.subset(order, problem.budget)

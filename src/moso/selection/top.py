@@ -13,4 +13,4 @@ from moso.selection.problem import Problem
 
 def top(problem: Problem) -> NDArray[np.int64]:
     """The `budget` highest."""
-    return best_first(problem.scores, problem.tie)[: problem.budget]
+    return best_first(problem.scores)[: problem.budget]

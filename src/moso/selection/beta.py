@@ -1,0 +1,65 @@
+"""`beta`: draw samples by score, and towards easier ones the more is removed (DUAL's pruning-ratio-adaptive sampling).
+
+Believes that the most uncertain samples teach most, but that a small subset of nothing else teaches nothing. With
+p(z) the mean probability training gave the sample's label, r the share removed, and mu the mean of p over the
+`anchors` highest scores:
+
+    beta  = concentration * (1 - mu) * (1 - r ** exponent)
+    alpha = concentration + 1 - beta
+    weight(z) = Beta(p(z); alpha, beta) * score(z)                 drawn without replacement
+
+At small r the density's mode (alpha - 1) / (alpha + beta - 2) is near mu; with r it moves to 1, the easy end.
+Negative scores have no weight: where there are some, all are shifted so that the lowest is 0. O(N log N).
+
+Source: Cho et al., Lightweight Dataset Pruning without Full Training via Example Difficulty and Prediction
+Uncertainty, ICML 2025; the formula and 15, 4 and 10 anchors are those of the authors' code for CIFAR.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaln, xlog1py, xlogy
+
+from moso.selection.draws import weighted_order
+from moso.selection.order import best_first
+from moso.selection.problem import Problem, lacking
+from moso.selection.settings import Settings, setting
+
+
+@dataclass(frozen=True)
+class BetaSettings(Settings):
+    """The shape of the Beta density."""
+
+    concentration: float = setting(15.0, "how narrow the density is (the paper's C)", above=0)
+    exponent: float = setting(4.0, "how late it moves to easy samples as more is removed (the paper's c_D)", above=0)
+    anchors: int = setting(10, "highest scores whose mean probability places the density", least=1)
+
+
+def beta(problem: Problem, settings: BetaSettings) -> NDArray[np.int64]:
+    """`budget` samples, drawn by score times the density of their probability."""
+    scores = problem.finite_scores("beta")
+    if problem.probability is None:
+        raise lacking("beta", "probability")
+    anchor = float(problem.probability[best_first(scores)[: settings.anchors]].mean())
+    shape = beta_parameters(anchor, problem.ratio, settings)
+    with np.errstate(divide="ignore"):  # a weight of nothing has the logarithm -inf, and comes last
+        log_weights = log_density(problem.probability, *shape) + np.log(scores - min(0.0, float(scores.min())))
+    return weighted_order(log_weights, problem.keys, problem.seed, "beta")[: problem.budget]
+
+
+def beta_parameters(anchor: float, ratio: float, settings: BetaSettings) -> tuple[float, float]:
+    """The density's alpha and beta.
+
+    >>> beta_parameters(0.4, 0.0, BetaSettings())
+    (7.0, 9.0)
+    """
+    # Where the anchors are certain the formula's beta is 0, and no density has that.
+    second = max(settings.concentration * (1 - anchor) * (1 - ratio**settings.exponent), 1e-6)
+    return settings.concentration + 1 - second, second
+
+
+def log_density(values: NDArray[np.float64], alpha: float, beta: float) -> NDArray[np.float64]:
+    """The logarithm of the Beta density; a probability of 1 is taken a hair below, where the density is finite."""
+    inside = np.minimum(values, 1 - 1e-12)
+    return np.asarray(xlogy(alpha - 1, inside) + xlog1py(beta - 1, -inside) - betaln(alpha, beta))

@@ -1,0 +1,90 @@
+"""`coverage`: cut the hardest, then cover the rest of the scores evenly (CCS).
+
+Believes that a subset must hold easy and hard samples alike, and that the very hardest are mostly wrong labels.
+Algorithm 1 of the source, of N samples with budget m:
+
+    drop the floor(cut * N) hardest; split the range of the scores that are left into `strata` of equal width;
+    from the stratum with the fewest samples to the one with the most, draw at random
+        min(its size, floor(m / strata still to come)),   m <- m - what was drawn
+
+`hard` says which end of the scores is hard: for errors (EL2N) the high one, for margins (AUM) the low one; for MoSo,
+whose worst samples are mostly mislabelled, the low one. With `classes = "balanced"`, cut and strata are those of each
+class: `cut = 0.3` on `moso-rank` is the variant that beat random selection on CIFAR-100 at 80 % removed. Where less
+than `cut` is to be removed, only what is removed anyway is cut, so the budget stays exact. O(N log N).
+
+Source: Zheng et al., Coverage-centric Coreset Selection for High Pruning Rates, ICLR 2023, Algorithm 1. It searches
+`cut` for each data set and ratio; 0.3 is its authors' example, 50 strata are theirs throughout.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moso.selection.classes import ClassSettings, per_class
+from moso.selection.draws import shuffled
+from moso.selection.order import best_first, rank_in_class
+from moso.selection.problem import Problem
+from moso.selection.settings import setting
+
+
+@dataclass(frozen=True)
+class CoverageSettings(ClassSettings):
+    """How much is cut, and how finely the rest is covered."""
+
+    cut: float = setting(0.3, "share of the samples, the hardest, that is dropped first", least=0, below=1)
+    strata: int = setting(50, "stretches the range of scores is divided into", least=1)
+    by: Literal["score", "rank"] = setting(
+        "score", "strata of equal width in score (the source's), or in rank", choices=("score", "rank")
+    )
+
+    def needs(self) -> frozenset[str]:
+        """The hard end, if anything is cut; labels, if it goes class by class."""
+        return super().needs() | (frozenset({"hard"}) if self.cut > 0 else frozenset())
+
+
+def coverage(problem: Problem, settings: CoverageSettings) -> NDArray[np.int64]:
+    """`budget` samples, spread evenly over the scores that the cut leaves."""
+    problem.finite_scores("coverage")
+    return per_class(problem, "coverage", settings.classes, lambda part: _cover(part, settings))
+
+
+def _cover(problem: Problem, settings: CoverageSettings) -> NDArray[np.int64]:
+    cut = min(math.floor(settings.cut * len(problem) + 1e-9), len(problem) - problem.budget)
+    hardest_first = best_first(problem.scores if problem.hard == "high" else -problem.scores)
+    pool = np.sort(hardest_first[cut:])
+    values = problem.scores[pool]
+    if settings.by == "rank":
+        values = rank_in_class(np.argsort(values, kind="stable"), np.zeros(len(pool), dtype=np.int64)).astype(float)
+    stratum = strata_of(values, settings.strata)
+    budgets = strata_budgets(np.bincount(stratum, minlength=settings.strata), problem.budget)
+    drawn = rank_in_class(shuffled(problem.keys[pool], problem.seed, "coverage"), stratum)
+    return pool[drawn < budgets[stratum]]
+
+
+def strata_of(values: NDArray[np.float64], strata: int) -> NDArray[np.int64]:
+    """The stratum of each value: `strata` stretches of equal width from the lowest to the highest.
+
+    >>> strata_of(np.array([0.0, 0.4, 0.5, 1.0]), 2)
+    array([0, 0, 1, 1])
+    """
+    low, width = values.min(), np.ptp(values)
+    if width == 0:
+        return np.zeros(len(values), dtype=np.int64)
+    return np.asarray(np.minimum((values - low) / width * strata, strata - 1), dtype=np.int64)
+
+
+def strata_budgets(sizes: NDArray[np.int64], budget: int) -> NDArray[np.int64]:
+    """How many are drawn from each stratum: as equal as their sizes allow, the smallest first.
+
+    >>> strata_budgets(np.array([1, 10, 0, 10]), 9)
+    array([1, 4, 0, 4])
+    """
+    budgets = np.zeros_like(sizes)
+    left = budget
+    for place, stratum in enumerate(np.argsort(sizes, kind="stable")):
+        budgets[stratum] = min(int(sizes[stratum]), left // (len(sizes) - place))
+        left -= int(budgets[stratum])
+    return budgets

@@ -1,0 +1,98 @@
+"""`d2`: difficulty and diversity by passing messages on a graph of neighbours (D2 pruning).
+
+Believes that a sample is worth keeping if it and its surroundings are important, and less so once a neighbour is
+kept. The graph joins every sample with its `neighbours` nearest in feature space, both ways. With d the distance of
+two joined samples and x the scores:
+
+    forward:   x_i <- x_i + sum_j exp(-gamma_forward d_ij) x_j            once, for all samples at once
+    reverse:   keep the sample k of the highest x, then  x_j <- x_j - exp(-gamma d_kj) x_k  for all its neighbours j;
+               again, until the budget is spent
+
+Messages are weights: negative scores cannot be, so where there are some, all are shifted until the lowest is 0. The
+distance is Euclidean as in the authors' code; their paper's kernel squares it (`squared = true`). Both gammas are per
+unit of distance: where features are long, distances are large and messages fade, and what is left is `top`.
+
+Neighbours are exact up to 50,000 samples and approximate beyond (`neighbours.py`), then O(N k log N).
+
+Source: Maharana, Yadav & Bansal, D2 Pruning: Message Passing for Balancing Diversity and Difficulty in Data Pruning,
+ICLR 2024.
+"""
+
+import heapq
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from moso.selection.neighbours import nearest
+from moso.selection.problem import Problem
+from moso.selection.settings import Settings, setting
+
+# The authors' code passes on no message smaller than this, so that a score of 0 still says there is a neighbour.
+_LEAST = 1e-7
+
+
+@dataclass(frozen=True)
+class D2Settings(Settings):
+    """The graph, and how far messages reach."""
+
+    neighbours: int = setting(10, "nearest samples each sample is joined with", least=1)
+    gamma: float = setting(0.1, "how fast a kept sample's discount fades with distance (the paper's gamma_r)", least=0)
+    gamma_forward: float = setting(1.0, "how fast a neighbour's score fades with distance (gamma_f)", least=0)
+    squared: bool = setting(False, "fade with the squared distance (the paper's formula, not its code)")
+
+
+def d2(problem: Problem, settings: D2Settings) -> NDArray[np.int64]:
+    """`budget` samples, in the order in which they were kept."""
+    scores = problem.finite_scores("d2")
+    scores = scores - min(0.0, float(scores.min()))
+    graph = neighbour_graph(*nearest(problem.features_for("d2"), settings.neighbours))
+    if settings.squared:
+        graph.data **= 2
+    forward = csr_array((np.exp(-settings.gamma_forward * graph.data), graph.indices, graph.indptr), graph.shape)
+    return _keep(scores + forward @ np.maximum(scores, _LEAST), graph, settings.gamma, problem.budget)
+
+
+def neighbour_graph(where: NDArray[np.int64], distances: NDArray[np.float64]) -> csr_array:
+    """The undirected graph: an edge wherever one of two samples is among the other's nearest, its distance as data.
+
+    >>> neighbour_graph(np.array([[1], [0], [1]]), np.array([[1.0], [1.0], [2.0]])).toarray()
+    array([[0., 1., 0.],
+           [1., 0., 2.],
+           [0., 2., 0.]])
+    """
+    count = len(where)
+    one, other = np.repeat(np.arange(count), where.shape[1]), where.ravel()
+    pairs, first = np.unique(np.concatenate([one * count + other, other * count + one]), return_index=True)
+    lengths = np.concatenate([distances.ravel()] * 2)[first]
+    starts = np.concatenate([[0], np.cumsum(np.bincount(pairs // count, minlength=count))])
+    return csr_array((lengths, pairs % count, starts), shape=(count, count))
+
+
+def _keep(values: NDArray[np.float64], graph: csr_array, gamma: float, budget: int) -> NDArray[np.int64]:
+    discount = np.exp(-gamma * graph.data)
+    taken = np.zeros(len(values), dtype=bool)
+    kept = np.empty(budget, dtype=np.int64)
+    # A value that fell is put right when it comes up, one that rose (past a negative neighbour) at once: so the entry
+    # on top is never below the highest value.
+    waiting = list(zip((-values).tolist(), range(len(values)), strict=True))
+    heapq.heapify(waiting)
+    step = 0
+    while step < budget:
+        negative, sample = heapq.heappop(waiting)
+        value = values[sample]
+        if taken[sample]:
+            continue
+        if -negative != value:
+            heapq.heappush(waiting, (-value, sample))
+            continue
+        kept[step], taken[sample] = sample, True
+        step += 1
+        edges = slice(graph.indptr[sample], graph.indptr[sample + 1])
+        joined = graph.indices[edges]
+        values[joined] -= discount[edges] * value
+        if value < 0:
+            for neighbour in joined[~taken[joined]].tolist():
+                heapq.heappush(waiting, (-values[neighbour], neighbour))
+    return kept

@@ -1,0 +1,73 @@
+"""`drop`: keep more of the classes that a network gets wrong (DRoP).
+
+Believes that pruning hurts the classes that were hard to begin with, and gives each class a density in proportion to
+its error on held-out data, e_k = 1 - recall. Algorithm 1 of the source, of classes of N_k samples:
+
+    d_k = d e_k / Z,   Z = sum_k (N_k / N) e_k;   a class that would exceed 1 is kept whole, and what it cannot take
+    goes to the others by the same rule, until sum_k d_k N_k is the budget
+
+Quotas d_k N_k become whole numbers by largest remainders. Inside a class, samples are drawn at random as in the
+source, or are those with the highest scores. Where the classes that are left have no error at all, they share what is
+left by size. O(N log N).
+
+Source: Vysogorets, Ahuja & Kempe, DRoP: Distributionally Robust Data Pruning, ICLR 2025, Algorithm 1.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moso.selection.draws import shuffled
+from moso.selection.order import best_first, rank_in_class
+from moso.selection.problem import Problem, lacking
+from moso.selection.quotas import apportion, check_every_class
+from moso.selection.settings import Settings, setting
+
+
+@dataclass(frozen=True)
+class DropSettings(Settings):
+    """How samples are chosen inside a class."""
+
+    inside: Literal["random", "top"] = setting(
+        "random", "inside a class: at random (the source's), or the highest scores", choices=("random", "top")
+    )
+
+    def needs(self) -> frozenset[str]:
+        """Scores, if they decide inside a class."""
+        return frozenset({"scores"} if self.inside == "top" else ())
+
+
+def drop(problem: Problem, settings: DropSettings) -> NDArray[np.int64]:
+    """`budget` samples, classes by their error."""
+    labels = problem.labels_for("drop")
+    if problem.class_error is None:
+        raise lacking("drop", "class-error")
+    sizes = np.bincount(labels)
+    check_every_class("drop", sizes, problem.budget)
+    quotas = apportion(drop_shares(sizes, problem.class_error[: len(sizes)], problem.budget), problem.budget, sizes)
+    order = best_first(problem.scores) if settings.inside == "top" else shuffled(problem.keys, problem.seed, "drop")
+    return np.flatnonzero(rank_in_class(order, labels) < quotas[labels])
+
+
+def drop_shares(sizes: NDArray[np.int64], errors: NDArray[np.float64], budget: int) -> NDArray[np.float64]:
+    """d_k N_k of every class, `[classes]`, not yet whole numbers.
+
+    >>> drop_shares(np.array([10, 10]), np.array([0.1, 0.3]), 12)
+    array([3., 9.])
+    >>> drop_shares(np.array([10, 10]), np.array([0.1, 0.3]), 16)
+    array([ 6., 10.])
+    """
+    density = np.zeros(len(sizes))
+    open_classes = sizes > 0
+    excess = float(budget)
+    while excess > 1e-9 * budget and open_classes.any():
+        weights = np.where(open_classes, errors, 0.0)
+        if not (sizes * weights).any():
+            weights = open_classes.astype(float)
+        density += excess * weights / (sizes * weights).sum()
+        excess = float((sizes * np.maximum(density - 1, 0)).sum())
+        open_classes &= density < 1
+        density = np.minimum(density, 1)
+    return np.asarray(sizes * density)

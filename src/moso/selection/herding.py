@@ -1,0 +1,61 @@
+"""`herding`: keep samples whose mean is that of all.
+
+Believes that a class is well told by its mean in feature space. With mu the mean of the class, one sample at a time:
+
+    rule = "mean":     argmin_x | mu - (x_1 + .. + x_t + x) / (t + 1) |         the running mean's error
+    rule = "welling":  argmax_x < w_t, x >,   w_0 = mu,  w_{t+1} = w_t + mu - x_{t+1}
+
+Both are the same where all features are of one length. The first is what comparisons of data pruning mean by herding;
+the second is its source. No sample is taken twice. O(n_c k_c d) a class; a class of more than `block` samples is
+dealt at random into blocks, each herded towards the mean of the whole class with its share of the budget, in
+O(n_c block d): the error of the whole is then at most the average of the blocks' errors.
+
+Source: Welling, Herding Dynamical Weights to Learn, ICML 2009; rule "mean": Rebuffi et al., iCaRL, CVPR 2017,
+Algorithm 4.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moso.selection.blocks import blocks
+from moso.selection.classes import ClasswiseSettings, per_class
+from moso.selection.gram import KEPT, Gram
+from moso.selection.problem import Problem
+from moso.selection.settings import setting
+
+
+@dataclass(frozen=True)
+class HerdingSettings(ClasswiseSettings):
+    """Which rule herds, whose mean is matched, and how many samples at once."""
+
+    rule: Literal["mean", "welling"] = setting(
+        "mean", "least error of the running mean, or Welling's weights", choices=("mean", "welling")
+    )
+    block: int = setting(KEPT, "samples herded at once; more are dealt into blocks of at most this many", least=2)
+
+
+def herding(problem: Problem, settings: HerdingSettings) -> NDArray[np.int64]:
+    """`budget` samples, the mean of each class near that of all its samples."""
+
+    def herd(part: Problem) -> NDArray[np.int64]:
+        mean = part.features_for("herding").mean()
+        parts = blocks(part, settings.block, "herding")
+        return np.concatenate([where[_follow(one, mean, settings.rule)] for where, one in parts])
+
+    return per_class(problem, "herding", settings.classes, herd)
+
+
+def _follow(problem: Problem, mean: NDArray[np.float64], rule: str) -> NDArray[np.int64]:
+    away = problem.features_for("herding").take(np.arange(len(problem))) - mean
+    gram = Gram(away)
+    # With every x written as mu + z, both rules are: argmax of fixed(x) - sum over the chosen of <z, z_i>.
+    gain = -gram.squared_norms / 2 if rule == "mean" else away @ mean
+    chosen = np.empty(problem.budget, dtype=np.int64)
+    for step in range(problem.budget):
+        chosen[step] = np.argmax(gain)
+        gain = gain - gram.row(int(chosen[step]))
+        gain[chosen[step]] = -np.inf
+    return chosen

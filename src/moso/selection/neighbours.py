@@ -1,0 +1,152 @@
+"""The nearest neighbours of every sample, never with all distances at once.
+
+Up to `EXACT` samples the search is exhaustive (scikit-learn), O(N^2 d) time and O(N) memory. Beyond, it is an
+inverted file (faiss): k-means divides the space into cells of about `CELL` samples, and a sample is compared with all
+samples of the `PROBES` cells nearest to it. That is O(N (PROBES * CELL + N / CELL) d) time and O(N k) memory beside
+the features, of which a cell's samples are read at a time. What it misses are neighbours in cells that are not among
+the nearest: few where features cluster, as networks' do, many where they fill space evenly. Same features, same
+order: same result.
+"""
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moso.errors import MosoError
+from moso.selection.features import CHUNK, Features, Rows
+
+Metric = Literal["euclidean", "cosine"]
+Neighbours = tuple[NDArray[np.int64], NDArray[np.float64]]
+
+EXACT = 50_000
+CELL = 1024
+PROBES = 8
+LARGEST = 8 * CELL  # of a larger cell, mostly copies of one sample, an even choice stands for all
+_ROUNDS = 10  # of k-means; cells need not be optimal
+_LEARNED_FROM = 64  # samples a cell
+
+
+def nearest(features: Features, count: int, metric: Metric = "euclidean", exact: int = EXACT) -> Neighbours:
+    """The `count` nearest other samples of each, `[n, count]`, nearest first, and how far or alike they are.
+
+    For "euclidean" the second array holds distances, for "cosine" cosines. Where there are fewer others, all of them.
+
+    >>> where, far = nearest(Features([[0.0], [1.0], [3.0]]), 1)
+    >>> where.tolist(), far.tolist()
+    ([[1], [0], [1]], [[1.0], [1.0], [2.0]])
+    """
+    count = min(count, len(features) - 1)
+    if count < 1:
+        return np.empty((len(features), 0), dtype=np.int64), np.empty((len(features), 0))
+    where, squared = (_exhaustive if len(features) <= exact else _by_cells)(features, count + 1, metric)
+    where, squared = _without_self(where, squared)
+    return where, np.sqrt(squared) if metric == "euclidean" else 1 - squared / 2
+
+
+def _rows(rows: Rows, metric: Metric) -> Rows:
+    """Rows as they are, or of length 1, whose squared distances are 2 - 2 cosine."""
+    if metric == "euclidean":
+        return rows
+    length = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.where(length > 0, length, 1), dtype=np.float32)
+
+
+def _exhaustive(features: Features, count: int, metric: Metric) -> Neighbours:
+    from sklearn.neighbors import NearestNeighbors
+
+    points = _rows(features.take(np.arange(len(features))), metric)
+    distances, where = NearestNeighbors(n_neighbors=count, algorithm="brute").fit(points).kneighbors(points)
+    return where.astype(np.int64), np.square(distances.astype(np.float64))
+
+
+def _by_cells(features: Features, count: int, metric: Metric) -> Neighbours:
+    faiss = _import_faiss()
+    total = len(features)
+    centroids = _centroids(faiss, features, metric)
+    probes = min(PROBES, len(centroids))
+    cells = np.empty((total, probes), dtype=np.int32)
+    for start, rows in features.chunks():
+        cells[start : start + len(rows)] = faiss.knn(_rows(rows, metric), centroids, probes)[1]
+    where = np.full((total, count), -1, dtype=np.int64)
+    squared = np.full((total, count), np.inf, dtype=np.float32)
+    order = np.argsort(cells, axis=None, kind="stable")  # every (sample, probe), cell by cell
+    ends = np.cumsum(np.bincount(cells.ravel(), minlength=len(centroids)))
+    for cell, end in enumerate(ends):
+        visits = order[ends[cell - 1] if cell else 0 : end]
+        visitors = visits // probes
+        inside = visitors[visits % probes == 0]
+        if not len(inside):
+            continue
+        inside = inside[:: -(-len(inside) // LARGEST)]
+        points = _rows(features.take(inside), metric)
+        for start in range(0, len(visitors), CHUNK):
+            asking = visitors[start : start + CHUNK]
+            found, at = faiss.knn(_rows(features.take(asking), metric), points, min(count, len(inside)))
+            _merge(where, squared, asking, inside[at], found)
+    _complete(faiss, features, metric, where, squared)
+    return where, np.maximum(squared, 0).astype(np.float64)
+
+
+def _centroids(faiss: Any, features: Features, metric: Metric) -> Rows:
+    count = max(1, len(features) // CELL)
+    sample = np.unique(np.linspace(0, len(features) - 1, min(len(features), count * _LEARNED_FROM)).astype(np.int64))
+    clustering = faiss.Kmeans(
+        features.dimension,
+        count,
+        niter=_ROUNDS,
+        seed=1,
+        min_points_per_centroid=1,
+        max_points_per_centroid=_LEARNED_FROM,
+    )
+    clustering.train(_rows(features.take(sample), metric))
+    centroids: Rows = clustering.centroids
+    return centroids
+
+
+def _complete(
+    faiss: Any, features: Features, metric: Metric, where: NDArray[np.int64], squared: NDArray[np.float32]
+) -> None:
+    """Compare with all samples the few whose cells hold fewer than were asked for."""
+    short = np.flatnonzero(where[:, -1] < 0)
+    if not len(short):
+        return
+    asking = _rows(features.take(short), metric)
+    squared[short] = np.inf
+    for start, rows in features.chunks():
+        found, at = faiss.knn(asking, _rows(rows, metric), min(where.shape[1], len(rows)))
+        _merge(where, squared, short, at + start, found)
+
+
+def _merge(
+    where: NDArray[np.int64],
+    squared: NDArray[np.float32],
+    asking: NDArray[np.int64],
+    at: NDArray[np.int64],
+    found: NDArray[np.float32],
+) -> None:
+    """Keep the nearest of what was known and what was found."""
+    both = np.concatenate([squared[asking], found], axis=1)
+    best = np.argsort(both, axis=1, kind="stable")[:, : where.shape[1]]
+    squared[asking] = np.take_along_axis(both, best, axis=1)
+    where[asking] = np.take_along_axis(np.concatenate([where[asking], at], axis=1), best, axis=1)
+
+
+def _without_self(where: NDArray[np.int64], values: NDArray[np.float64]) -> Neighbours:
+    """Every row without its own sample; if twins pushed it out of its own list, without the last."""
+    own = where == np.arange(len(where))[:, None]
+    out = np.where(own.any(axis=1), np.argmax(own, axis=1), where.shape[1] - 1)
+    stays = np.arange(where.shape[1]) != out[:, None]
+    shape = (len(where), where.shape[1] - 1)
+    return where[stays].reshape(shape), values[stays].reshape(shape)
+
+
+def _import_faiss() -> Any:
+    try:
+        import faiss
+    except ImportError as problem:
+        raise MosoError(
+            f"neighbours among more than {EXACT} samples are found by faiss, which is not installed; "
+            'run `pip install "moso-prune[neighbours]"`'
+        ) from problem
+    return faiss

@@ -1,0 +1,99 @@
+"""The selectors there are, by name: ours, and those of installed packages (entry points `moso.selectors`)."""
+
+from moso import plugins
+from moso.errors import unknown_name
+from moso.selection.balanced import balanced
+from moso.selection.beta import BetaSettings, beta
+from moso.selection.bottom import bottom
+from moso.selection.coverage import CoverageSettings, coverage
+from moso.selection.d2 import D2Settings, d2
+from moso.selection.drop import DropSettings, drop
+from moso.selection.herding import HerdingSettings, herding
+from moso.selection.infomax import InfoMaxSettings, infomax
+from moso.selection.k_center import KCenterSettings, k_center
+from moso.selection.median import MedianSettings, median
+from moso.selection.proportional import proportional
+from moso.selection.random import random
+from moso.selection.selector import Selector
+from moso.selection.softmax import SoftmaxSettings, softmax
+from moso.selection.top import top
+
+GROUP = "moso.selectors"
+
+
+def _needs(*evidence: str) -> frozenset[str]:
+    return frozenset(evidence)
+
+
+SELECTORS = {
+    selector.name: selector
+    for selector in (
+        Selector("top", "the highest scores overall", top),
+        Selector("bottom", "the lowest scores overall, as a control", bottom),
+        Selector(
+            "balanced", "the highest scores of each class, equally many of each", balanced, _needs("scores", "labels")
+        ),
+        Selector(
+            "proportional",
+            "the highest scores of each class, the same share of each",
+            proportional,
+            _needs("scores", "labels"),
+        ),
+        Selector("median", "the scores nearest to the median", median, settings=MedianSettings),
+        Selector(
+            "coverage",
+            "CCS: the hardest cut off, the rest covered evenly in strata of score",
+            coverage,
+            settings=CoverageSettings,
+        ),
+        Selector(
+            "k-center", "every sample near a kept one in feature space", k_center, _needs("features"), KCenterSettings
+        ),
+        Selector("herding", "the mean features of each class matched", herding, _needs("features"), HerdingSettings),
+        Selector("softmax", "drawn at random, high scores likelier", softmax, settings=SoftmaxSettings),
+        Selector(
+            "beta",
+            "DUAL's draw: by score, towards easier samples the more is removed",
+            beta,
+            _needs("scores", "probability"),
+            BetaSettings,
+        ),
+        Selector(
+            "d2", "D2: scores passed between neighbours, then discounted", d2, _needs("scores", "features"), D2Settings
+        ),
+        Selector(
+            "infomax",
+            "InfoMax: total score less the likeness of what is kept",
+            infomax,
+            _needs("scores", "features"),
+            InfoMaxSettings,
+        ),
+        Selector(
+            "drop",
+            "DRoP: more of the classes that held-out data shows to be hard",
+            drop,
+            _needs("labels", "class-error"),
+            DropSettings,
+        ),
+        Selector("random", "any samples, whatever their scores", random, frozenset()),
+    )
+}
+
+
+def selectors() -> dict[str, Selector]:
+    """All selectors by name, other packages' included."""
+    return {**SELECTORS, **plugins.everything(GROUP, Selector, SELECTORS)}
+
+
+def find_selector(name: str) -> Selector:
+    """The selector of this name.
+
+    >>> sorted(find_selector("d2").needs)
+    ['features', 'scores']
+    """
+    if name in SELECTORS:
+        return SELECTORS[name]
+    found = plugins.find(GROUP, name, Selector, SELECTORS)
+    if found is None:
+        raise unknown_name("selector", name, [*SELECTORS, *plugins.names(GROUP)])
+    return found

@@ -1,0 +1,157 @@
+"""`select_stream`: the selectors that rank scores, over Parquet files too large to hold.
+
+The files are read three times, a batch at a time: once for the classes' sizes, once for the scores, which are put
+class by class into one array and partitioned there for the last score of each class that stays, and once to say who
+stays. Memory: 8 bytes a sample, 8 more a sample that stays, and the ids of samples tied at the last score. The result
+is that of `select` on the same columns, to the sample.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from moso.errors import MosoError
+from moso.selection.budget import kept_count
+from moso.selection.quotas import Counts, balanced_quotas, check_every_class, proportional_quotas
+
+STREAMED = ("top", "bottom", "balanced", "proportional")
+_BATCH = 1 << 20
+Batch = tuple[int, NDArray[np.float64], NDArray[np.int64], pa.Array | None]
+
+
+def select_stream(
+    path: str | Path,
+    *,
+    ratio: float,
+    selector: str = "balanced",
+    score: str = "score",
+    label: str = "label",
+    id: str | None = "id",  # noqa: A002 - the column's name in our own score files
+) -> NDArray[np.int64]:
+    """The row numbers that stay, ascending, of a Parquet file or of all in a folder in the order of their names.
+
+    `score`, `label` and `id` name the columns; with `id=None` ties are broken by row number.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "scores.parquet"
+    >>> pq.write_table(pa.table({"id": [0, 1, 2, 3], "score": [0.1, 0.9, 0.5, 0.7], "label": [0, 1, 0, 1]}), file)
+    >>> select_stream(file, ratio=0.5)
+    array([1, 2])
+    """
+    if selector not in STREAMED:
+        raise MosoError(f"selector {selector!r} cannot be streamed; {', '.join(STREAMED)} can")
+    by_class = selector in ("balanced", "proportional")
+    table = _Columns(_files(Path(path)), score, label if by_class else None, id, -1.0 if selector == "bottom" else 1.0)
+    sizes = table.sizes()
+    budget = kept_count(int(sizes.sum()), ratio)
+    if by_class:
+        check_every_class(selector, sizes, budget)
+    quotas = proportional_quotas(sizes, budget) if selector == "proportional" else balanced_quotas(sizes, budget)
+    last, tied = _last_kept(table, sizes, quotas)
+    return _rows_kept(table, budget, last, tied)
+
+
+def _last_kept(table: "_Columns", sizes: Counts, quotas: Counts) -> tuple[NDArray[np.float64], Counts]:
+    """For each class, the lowest score that stays, and how many samples of just that score do."""
+    grouped = np.empty(int(sizes.sum()))
+    free = np.cumsum(sizes) - sizes
+    starts = free.copy()
+    for start, scores, labels, _ in table.batches():
+        if np.isnan(scores).any():
+            first = start + int(np.argmax(np.isnan(scores)))
+            raise MosoError(f"the score of sample {first} is NaN; every sample needs a score")
+        order = np.argsort(labels, kind="stable")
+        counts = np.bincount(labels, minlength=len(sizes))
+        shift = np.repeat(free - (np.cumsum(counts) - counts), counts)
+        grouped[np.arange(len(order)) + shift] = scores[order]
+        free += counts
+    last, tied = np.full(len(sizes), np.inf), np.zeros(len(sizes), dtype=np.int64)
+    for c in np.flatnonzero(quotas):
+        own = grouped[starts[c] : starts[c] + sizes[c]]
+        place = int(sizes[c] - quotas[c])
+        own.partition(place)
+        last[c] = own[place]
+        tied[c] = quotas[c] - int((own[place:] > last[c]).sum())
+    return last, tied
+
+
+def _rows_kept(table: "_Columns", budget: int, last: NDArray[np.float64], tied: Counts) -> NDArray[np.int64]:
+    kept = np.empty(budget, dtype=np.int64)
+    filled = 0
+    ties: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]] = []
+    for start, scores, labels, ids in table.batches(with_ids=True):
+        above = np.flatnonzero(scores > last[labels]) + start
+        kept[filled : filled + len(above)] = above
+        filled += len(above)
+        at = np.flatnonzero((scores == last[labels]) & (tied[labels] > 0))
+        if len(at):
+            names = at + start if ids is None else ids.take(pa.array(at)).to_numpy(zero_copy_only=False)
+            ties.append((at + start, labels[at], names))
+    rows, classes, names = (np.concatenate(columns) for columns in zip(*ties, strict=True))
+    order = np.lexsort((names, classes))
+    rank = np.arange(len(order)) - np.searchsorted(classes[order], classes[order])
+    kept[filled:] = rows[order][rank < tied[classes[order]]]
+    kept.sort()
+    return kept
+
+
+class _Columns:
+    """Scores (of the sign asked for), class numbers and ids, a batch at a time."""
+
+    def __init__(self, files: list[Path], score: str, label: str | None, identity: str | None, sign: float) -> None:
+        self._files, self._score, self._label, self._id, self._sign = files, score, label, identity, sign
+        self._classes: Any = None
+        for file in files:
+            missing = {name for name in (score, label, identity) if name} - set(pq.read_schema(file).names)
+            if missing:
+                raise MosoError(f"{file} has no column {min(missing)!r}")
+
+    def sizes(self) -> Counts:
+        """How many samples each class has, classes in sorted order; one class of all where there are no labels."""
+        if self._label is None:
+            return np.array([sum(pq.read_metadata(file).num_rows for file in self._files)])
+        counts: dict[Any, int] = {}
+        for batch in self._read([self._label]):
+            for entry in pc.value_counts(batch.column(0)).to_pylist():
+                counts[entry["values"]] = counts.get(entry["values"], 0) + entry["counts"]
+        if None in counts:
+            raise MosoError(f"column {self._label!r} has {counts[None]} rows without a label")
+        names = sorted(counts)
+        self._classes = pa.array(names, _plain(pq.read_schema(self._files[0]).field(self._label).type))
+        return np.array([counts[name] for name in names])
+
+    def batches(self, with_ids: bool = False) -> Iterator[Batch]:
+        """Where each batch starts, its scores, class numbers and ids."""
+        wanted = [self._score, *([self._label] if self._label else []), *([self._id] if with_ids and self._id else [])]
+        start = 0
+        for batch in self._read(wanted):
+            scores = batch.column(self._score).to_numpy(zero_copy_only=False).astype(np.float64) * self._sign
+            labels = np.zeros(len(scores), dtype=np.int64)
+            if self._label is not None:
+                column = batch.column(self._label)
+                plain = column.cast(self._classes.type)
+                labels = pc.index_in(plain, self._classes).to_numpy().astype(np.int64)
+            yield start, scores, labels, batch.column(self._id) if with_ids and self._id else None
+            start += len(scores)
+
+    def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        for file in self._files:
+            with pq.ParquetFile(file) as opened:
+                yield from opened.iter_batches(batch_size=_BATCH, columns=columns)
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _files(path: Path) -> list[Path]:
+    files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+    if not files or not files[0].exists():
+        raise MosoError(f"{path} is neither a Parquet file nor a folder with some")
+    return files

@@ -5,13 +5,20 @@ from pathlib import Path
 
 import pytest
 
+from moso.models.compat import declare_missing_operators
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs/library.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("library", "selectors", "text-and-regression"))],
+    ids=lambda page: page.name,
+)
 def test_python_blocks_run_from_top_to_bottom(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    declare_missing_operators()  # a user's own import of transformers needs a whole torchvision, or none
     blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     assert blocks
     session: dict[str, object] = {}

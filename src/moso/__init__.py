@@ -11,6 +11,18 @@ from moso.errors import MosoError
 from moso.evidence import Recorder, Trajectory
 from moso.run import Run
 from moso.selection import select
+from moso.training.losses import squared_error
 from moso.version import __version__
 
-__all__ = ["MosoError", "Pruned", "Recorder", "Run", "Trajectory", "__version__", "prune", "score", "select"]
+__all__ = [
+    "MosoError",
+    "Pruned",
+    "Recorder",
+    "Run",
+    "Trajectory",
+    "__version__",
+    "prune",
+    "score",
+    "select",
+    "squared_error",
+]

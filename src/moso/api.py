@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,12 +10,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
-from torch.utils.data import Subset
+from torch.utils.data import Subset, default_collate
 
 from moso.data.dataset import DataSet
-from moso.data.samples import Samples, StoredSamples, UserSamples, check_labels
-from moso.data.views import ItemView, Normalisation, as_view, check_repeatable, is_array_pair
+from moso.data.samples import Samples, StoredSamples, UserSamples, check_labels, check_targets
+from moso.data.views import Collate, ItemView, Normalisation, as_view, check_repeatable, holds_numbers, is_array_pair
 from moso.errors import MosoError
+from moso.evaluation.metrics import PerSample
 from moso.evidence import ParameterFilter, PartitionTerms, Trajectory, step_terms
 from moso.executors import InProcess
 from moso.gradients import Loss, cross_entropy
@@ -43,21 +44,23 @@ def score(
     trajectory: Trajectory | Iterable[tuple[Mapping[str, torch.Tensor], float]],
     *,
     loss: Loss = cross_entropy,
-    batch_size: int = 256,
+    batch_size: int | None = None,
     method: Combination = "moso",
     form: Form = "paper",
     total_steps: int | None = None,
     parameters: ParameterFilter | None = None,
+    collate: Collate | None = None,
     loader_workers: int = 0,
     progress: Progress = silent,
 ) -> NDArray[np.float64]:
     """The MoSo score of every sample of `data`, float64, in dataset order.
 
     `data` is any map-style dataset, or a pair of arrays; it must be the samples themselves, not random crops of
-    them. `trajectory` is what a `Recorder` left, or your own checkpoints as `(state_dict, learning_rate)`; for the
-    latter `total_steps` says how many updates the run had (without it, the checkpoints are taken to be all). `loss`
-    gives one number a sample, `loss(model, batch) -> [batch]`. `parameters` filters by name, e.g. the last layer.
-    The model's weights, mode and gradients are left as they are.
+    them. `collate` makes a batch of a list of items, as in a `DataLoader`. `trajectory` is what a `Recorder` left, or
+    your own checkpoints as `(state_dict, learning_rate)`; for the latter `total_steps` says how many updates the run
+    had (without it, the checkpoints are taken to be all). `loss` gives one number a sample, `loss(model, batch) ->
+    [batch]`. `parameters` filters by name, e.g. the last layer. The model's weights, mode and gradients are left as
+    they are.
 
     >>> model = nn.Linear(2, 2)
     >>> data = (np.eye(2, dtype=np.float32), [0, 1])
@@ -66,7 +69,7 @@ def score(
     """
     if method not in _COMBINATIONS:
         raise MosoError(f"score(method=...) takes {', '.join(_COMBINATIONS)}, not {method!r}")
-    view = as_view(data)
+    view = as_view(data, collate, numbers=loss is not cross_entropy)
     check_repeatable(view)
     points = trajectory if isinstance(trajectory, Trajectory) else Trajectory.from_states(trajectory, total_steps)
     positions = np.arange(len(view))
@@ -108,7 +111,9 @@ def prune(
     labels: Sequence[int] | NDArray[Any] | None = None,
     method: str = "moso",
     selector: str | None = None,
-    loss: Loss = cross_entropy,
+    loss: Loss | None = None,
+    metric: PerSample | None = None,
+    collate: Collate | None = None,
     out: Path | str | None = None,
     progress: Progress = silent,
     loader_workers: int = 0,
@@ -116,39 +121,54 @@ def prune(
 ) -> Pruned:
     """Train surrogates on `train_set`, score every sample, and keep the best: the whole job.
 
-    `train_set` is a pair of arrays or any map-style dataset of `(input, label)`. If it augments in `__getitem__`,
-    `score_set` must hold the same samples without augmentation. `model` is a name that `moso models` lists, or a
-    function that makes a fresh network. With a `test_set` the result is proved by retraining, too. `out` keeps the
-    run directory, and a run that was interrupted goes on there; without it a temporary one is used. `settings` are
-    those of a run's TOML file: `epochs`, `partitions`, `time_steps`, `recipe`, `seed`, `device`, ...
+    `train_set` is a pair of arrays or any map-style dataset of `(input, label)`; with a `loss` of your own, of anything
+    that it takes. If it augments in `__getitem__`, `score_set` must hold the same samples without augmentation.
+    `collate` makes a batch of a list of items. `model` is a name that `moso models` lists, or a function that makes a
+    fresh network. `loss` gives one number a sample, `loss(model, batch) -> [batch]`; with one of your own, labels that
+    are fractions or several a sample are numbers to predict and not classes. `labels` are classes in place of the
+    data's own.
+
+    With a `test_set` the result is proved by retraining, too: by accuracy; by R² with `moso.squared_error`; by the mean
+    loss where another loss has no classes; or by your own `metric(model, batch) -> [batch]`, from 0 to 1, more is
+    better.
+
+    `out` keeps the run directory, and a run that was interrupted goes on there; without it a temporary one is used.
+    `settings` are those of a run's TOML file: `epochs`, `partitions`, `time_steps`, `recipe`, `seed`, `device`, ...
 
     >>> images, labels = np.random.default_rng(0).integers(0, 255, (40, 1, 8, 8)).astype("uint8"), np.arange(40) % 2
     >>> pruned = prune((images, labels), ratio=0.7, model="mlp-w8", recipe="quick", time_steps=2, partitions=1)
     >>> len(pruned.kept), len(pruned.subset), pruned.scores.shape
     (12, 12, (40,))
     """
-    train, subset_of = _samples(train_set, score_set, labels)
-    test = None if test_set is None else _samples(test_set, None, None, train.classes)[0]
+    own_loss = None if loss is cross_entropy else loss
+    train, subset_of = _samples(train_set, score_set, labels, own_loss, collate)
+    test = None if test_set is None else _samples(test_set, None, None, own_loss, collate, train)[0]
     if isinstance(train, StoredSamples):
         normalisation = Normalisation.measure(train.reader)
         train = train.normalised(normalisation)
         test = test.normalised(normalisation) if isinstance(test, StoredSamples) else test
     chosen = find_method(method)
     scored = [name for name, one in METHODS.items() if one.score != "random"]
+    # What is no picture is not cropped, and the recipe that fits pictures does not fit it.
+    fitting = {} if len(train.shape) == 3 else {"recipe": "table"}
     configuration = Configuration.resolve(
         {
             "seeds": 1,
+            **fitting,
             **settings,
             "dataset": CUSTOM,
+            "classless": not train.classes,
             "model": model if isinstance(model, str) else CUSTOM,
             "methods": list(dict.fromkeys([method, *scored])),
             "ratios": [ratio],
         }
     )
     directory = RunDirectory(Path(tempfile.mkdtemp(prefix="moso-")) / "run" if out is None else Path(out))
-    job = Job(directory, configuration, DataSet(CUSTOM, train, test), _builder(model), loss, Effort(loader_workers))
+    data, effort = DataSet(CUSTOM, train, test), Effort(loader_workers)
+    job = Job(directory, configuration, data, _builder(model), own_loss, effort, metric)
     executor = InProcess(progress)
-    pairs = [(method, selector or chosen.selector)]
+    pairs = [(method, selector or configuration.selector_of(method))]
+    configuration.check_selector(pairs[0][1])
     with directory.locked():
         begin(job)
         train_stage(job, executor)
@@ -174,28 +194,68 @@ def _builder(model: str | Callable[[], nn.Module]) -> Callable[[int], nn.Module]
     return build
 
 
-def _samples(data: Any, plain: Any, labels: Any, classes: Sequence[str] | None = None) -> tuple[Samples, Any]:
-    """Somebody's data as samples, and the dataset a `Subset` of it is taken from."""
+def _samples(
+    data: Any, plain: Any, labels: Any, own_loss: Loss | None, collate: Collate | None, train: Samples | None = None
+) -> tuple[Samples, Any]:
+    """Somebody's data as samples, and the dataset a `Subset` of it is taken from; a test is like `train`."""
     if is_array_pair(data):
-        stored = StoredSamples.from_arrays(data[0], data[1] if labels is None else labels, classes)
-        return stored, list(zip(data[0], data[1], strict=True))
-    view = as_view(data)
-    quiet = ItemView(data if plain is None else plain)
-    if len(quiet) != len(view):
-        raise MosoError(f"score_set has {len(quiet)} samples and train_set {len(view)}; they must be the same samples")
-    check_repeatable(quiet, "the data set" if plain is None else "score_set")
-    found = check_labels(_labels_of(quiet) if labels is None else labels, len(classes) if classes else None)
-    if len(found) != len(view):
-        raise MosoError(f"there are {len(view)} samples but {len(found)} labels")
-    names = tuple(classes) if classes else tuple(str(name) for name in range(int(found.max()) + 1))
-    return UserSamples(data, quiet.dataset, found, names), data
+        answers, count = data[1], len(data[0])
+    else:
+        view, quiet = as_view(data), ItemView(data if plain is None else plain)
+        count = len(view)
+        if len(quiet) != count:
+            raise MosoError(f"score_set has {len(quiet)} samples and train_set {count}; they must be the same samples")
+        check_repeatable(quiet, "the data set" if plain is None else "score_set")
+        answers = _answers_of(quiet, own_loss) if labels is None else None
+    numbers = own_loss is not None and answers is not None
+    numbers = numbers and (holds_numbers(answers) or (train is not None and train.targets is not None))
+    if labels is None and not numbers and (train is None or train.classes):
+        labels = answers
+    if labels is not None and len(labels) != count:
+        raise MosoError(f"there are {count} samples but {len(labels)} labels")
+    found, names = _classes(labels, count, train)
+    if is_array_pair(data):
+        given = {"targets": answers} if numbers else {"labels": found}
+        stored = StoredSamples.from_arrays(data[0], **given)
+        return replace(stored, labels=found, classes=names), list(zip(data[0], data[1], strict=True))
+    targets = check_targets(answers) if numbers else None
+    return UserSamples(data, quiet.dataset, found, names, targets, collate or default_collate), data
 
 
-def _labels_of(view: ItemView) -> list[Any]:
-    found = []
+def _classes(labels: Any, count: int, train: Samples | None) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Class indices and names; labels are refused where it is not certain that they are classes."""
+    if labels is None:
+        return np.zeros(count, dtype=np.int64), ()
+    if holds_numbers(labels):
+        kind = np.asarray(labels).dtype if np.ndim(labels) == 1 else f"of shape {np.shape(labels)}"
+        raise MosoError(
+            f"labels are {kind}: for classes give whole numbers, one a sample (labels.astype(int)); "
+            "for numbers to predict give loss=, for example moso.squared_error"
+        )
+    known = train.classes if train is not None else ()
+    found = check_labels(labels, len(known) or None)
+    return found, known or tuple(str(name) for name in range(int(found.max(initial=-1)) + 1))
+
+
+def _answers_of(view: ItemView, own_loss: Loss | None) -> Any:
+    """The label of every item: the second of a pair, or what a mapping calls `labels` or `label`.
+
+    None where a loss of the user's takes items without one, or with whole sequences or pictures for an answer.
+    """
+    found: list[Any] = []
     for position in range(len(view)):
         item = view[position]
-        if not isinstance(item, tuple | list) or len(item) != 2:
+        if isinstance(item, tuple | list) and len(item) == 2:
+            answer = item[1]
+        elif isinstance(item, Mapping) and (name := next((n for n in ("labels", "label") if n in item), None)):
+            answer = item[name]
+        elif own_loss is not None:
+            return None
+        else:
             raise MosoError("samples are not (input, label) pairs; give labels=, one class a sample")
-        found.append(item[1].item() if isinstance(item[1], torch.Tensor) else item[1])
+        if own_loss is not None and (
+            np.ndim(answer) > 1 or np.shape(answer) != np.shape(found[0] if found else answer)
+        ):
+            return None
+        found.append(answer.tolist() if isinstance(answer, torch.Tensor | np.ndarray) else answer)
     return found

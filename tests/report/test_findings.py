@@ -2,7 +2,7 @@
 
 import pytest
 
-from moso.evaluation.summary import Line
+from moso.evaluation.summary import LOSS, R_SQUARED, Line
 from moso.report.findings import compare, difference, headline, tally
 
 
@@ -101,3 +101,27 @@ def test_wins_and_losses_are_both_counted():
         "beats random selection of the same size at 1, cannot be told apart from it at 1, and loses to it at 1"
         in counted
     )
+
+
+def test_where_less_is_better_a_lower_loss_is_the_win():
+    def loss(method: str, ratio: float, mean: float, selector: str = "top") -> Line:
+        return Line(method, selector, ratio, around(mean, 0.0002), LOSS)
+
+    rows = [loss("full", 0.0, 0.5, "none"), loss("moso", 0.6, 0.504), loss("moso", 0.8, 0.7), loss("random", 0.6, 0.6)]
+    sentence = said(*rows)
+    assert sentence == (
+        "60 % of pets can go: trained on the 400 samples that moso (top) keeps, the network reaches 0.504 (loss), "
+        "0.004 above all data (0.5). That is 0.096 below random selection of the same size (0.6)."
+    )
+    assert [one.against_random.verdict for one in compare(rows)[:1]] == ["better"]
+    assert str(compare(rows)[0].against_full).startswith("+0.004 ± ")
+    worse = said(rows[0], loss("moso", 0.6, 0.7), loss("random", 0.6, 0.6))
+    assert worse.startswith("Removing data costs something here: with 60 % of pets removed")
+    assert "But that is 0.1 above random selection of the same size (0.6), which is the better choice here." in worse
+
+
+def test_r_squared_is_called_by_its_name():
+    rows = [Line("full", "none", 0.0, around(45.0), R_SQUARED), Line("moso", "top", 0.4, around(40.0), R_SQUARED)]
+    sentence = said(*rows)
+    assert sentence.startswith("Removing data costs R² here")
+    assert "the network reaches 40.0 % (R²), 5.0 points below all data (45.0 %)" in sentence

@@ -195,7 +195,7 @@ def test_inputs_that_are_no_pictures_are_named(tmp_path):
     pq.write_table(pa.table({**columns, "label": np.arange(60) % 3}), tmp_path / "table.parquet")
     run = run_to(tmp_path / "run", "scored", dataset=f"parquet:{tmp_path / 'table.parquet'}")
     text = Elements(render(run)).text
-    assert "The inputs are no pictures" in text
+    assert "The inputs are neither pictures nor texts" in text
     lowest = run.table()["id"][int(np.argmin(run.scores()["moso"]))].as_py()
     assert f"id {lowest}" in text
 
@@ -206,7 +206,7 @@ def test_data_in_memory_gives_a_page_without_pictures():
     settings = {"model": "mlp-w8", "recipe": "quick", "time_steps": 2, "partitions": 1}
     pruned = moso.prune((images, labels), ratio=0.5, test_set=(images, labels), **settings)
     text = check_offline(write_report(pruned.run).read_text(encoding="utf-8")).text
-    assert "There are no pictures: the run was made from data in memory" in text
+    assert "The samples cannot be shown: the run was made from data in memory" in text
     assert "Pruning the data" in text
     assert "has not been measured beside it" in text
 
@@ -215,7 +215,7 @@ def test_data_that_is_gone_or_changed_gives_a_page_that_says_so(tmp_path):
     folder = hostile_folder(tmp_path / "data")
     run = run_to(tmp_path / "run", "scored", dataset=f"folder:{folder}")
     shutil.move(folder, tmp_path / "moved")
-    assert "There are no pictures: data set " in Elements(render(run)).text
+    assert "The samples cannot be shown: data set " in Elements(render(run)).text
     first = next((tmp_path / "moved" / "train").iterdir())
     shutil.move(tmp_path / "moved", folder)
     for image in (folder / "train" / first.name).iterdir():
@@ -227,7 +227,9 @@ def test_many_classes_are_cut_to_the_extremes(tmp_path):
     values = np.random.default_rng(0).normal(size=(200, 4)).astype(np.float32)
     columns = {f"x{number}": values[:, number] for number in range(4)}
     pq.write_table(pa.table({**columns, "label": np.arange(200) % 40}), tmp_path / "table.parquet")
-    run = run_to(tmp_path / "run", "selected", dataset=f"parquet:{tmp_path / 'table.parquet'}", partitions=1)
+    run = run_to(
+        tmp_path / "run", "selected", dataset=f"parquet:{tmp_path / 'table.parquet'}", partitions=1, ratios=[0.5]
+    )
     text = Elements(render(run)).text
     assert "The 10 classes that are kept least and the 10 kept most of 40" in text
 

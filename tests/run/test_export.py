@@ -305,7 +305,7 @@ def test_data_that_changed_is_refused(tmp_path):
         ("kept.txt", {}, "does not say what to write"),
         ("kept", {"form": "parket"}, "unknown format 'parket'; nearest: parquet"),
         ("kept.csv", {"ids": True}, "--ids belongs to npy"),
-        ("kept.csv", {"with_test": True}, "--with-test belongs to parquet-data and folder"),
+        ("kept.csv", {"with_test": True}, "--with-test belongs to parquet-data, folder and text"),
         ("kept.npy", {"link": True}, "--link belongs to format folder"),
         ("kept.parquet", {"form": "parquet-data", "with_test": True}, "give a folder instead"),
         ("kept.csv", {"seed": 7}, "seed 7 is none of this run's seeds"),

@@ -45,10 +45,13 @@ class Interruption(Exception):  # noqa: N818
     pass
 
 
-@pytest.mark.parametrize("channels_last", [False, True])
+ADAMW = {"optimizer": "adamw", "nesterov": False, "learning_rate": 1e-3}
+
+
+@pytest.mark.parametrize("changes", [{}, {"channels_last": True}, ADAMW, {**ADAMW, "channels_last": True}])
 @pytest.mark.parametrize("stops", [[1], [4], [5, 9], [2, 3, 11]])
-def test_interrupted_and_resumed_the_weights_are_the_same_bits(tmp_path, stops, channels_last):
-    recipe = RECIPE.changed(channels_last=channels_last)
+def test_interrupted_and_resumed_the_weights_are_the_same_bits(tmp_path, stops, changes):
+    recipe = RECIPE.changed(**changes)
     whole = network()
     history = train(whole, data(recipe), recipe, seed=3)
     checkpoints = Checkpoints(tmp_path / "position", seconds=0)
@@ -77,15 +80,24 @@ def test_the_global_generators_neither_matter_nor_move():
     assert torch.equal(before, torch.random.get_rng_state())
 
 
-def test_it_is_torchs_own_sgd():
+@pytest.mark.parametrize(
+    ("name", "theirs_is"),
+    [
+        ("sgd", lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9, weight_decay=1e-2)),
+        ("adamw", lambda parameters: torch.optim.AdamW(parameters, lr=0.1, weight_decay=1e-2)),
+    ],
+)
+def test_it_is_torchs_own_optimiser(name, theirs_is):
     """Against a plain loop over the same batches."""
-    recipe = TrainingRecipe(epochs=2, batch_size=10, learning_rate=0.1, schedule="constant", weight_decay=1e-2)
+    recipe = TrainingRecipe(
+        optimizer=name, epochs=2, batch_size=10, learning_rate=0.1, schedule="constant", weight_decay=1e-2
+    )  # fmt: skip
     ours = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
     theirs = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
     theirs.load_state_dict(ours.state_dict())
     source = data(recipe)
     train(ours, source, recipe, seed=5)
-    optimizer = torch.optim.SGD(theirs.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-2)
+    optimizer = theirs_is(theirs.parameters())
     for epoch in range(2):
         for positions in source.epoch_batches(10, epoch, 5):
             inputs, labels = source.view.batch(positions, epoch)

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from moso.errors import MosoError
 from moso.training.recipe import Recipe, TrainingRecipe, load_recipe, recipes
 
-NAMES = ["cpu-small", "digits", "paper-cifar", "paper-imagenet", "paper-tiny", "quick"]
+NAMES = ["cpu-small", "digits", "paper-cifar", "paper-imagenet", "paper-tiny", "quick", "table", "text"]
 OWN = """
 description = "mine"
 match = "steps"
@@ -74,6 +74,8 @@ def test_a_users_own_file_is_a_recipe(tmp_path: Path) -> None:
         ("clip_norm = nan", "surrogate.clip_norm is nan: input should be a finite number"),
         ("augmentation = 'flop'", "surrogate.augmentation is 'flop': input should be 'none', 'crop'"),
         ("nesterov = true\nmomentum = 0", "surrogate: nesterov needs a momentum above 0"),
+        ('optimizer = "adamw"\nnesterov = true', "surrogate: nesterov belongs to optimizer 'sgd', not to 'adamw'"),
+        ('optimizer = "adam"', "surrogate.optimizer is 'adam'"),
         ("milestones = [0.5]", "surrogate: milestones belong to schedule 'multi-step', not to 'constant'"),
         ("final_learning_rate = 0.01", "final_learning_rate belongs to schedule 'cosine', not to 'constant'"),
         ("epochs = 4", "mine.toml is not valid TOML"),

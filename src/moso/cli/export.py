@@ -22,7 +22,8 @@ def export(
         str | None,
         typer.Option(
             "--format",
-            help="indices: csv, npy, parquet; data: parquet-data, folder (of class folders) [by the suffix of --out]",
+            help="indices: csv, npy, parquet; data: parquet-data, folder (of class folders), text (rows of the file "
+            "they came from) [by the suffix of --out]",
             show_default=False,
         ),
     ] = None,
@@ -35,7 +36,7 @@ def export(
     """Write what a selection keeps: indices for other programs, or the pruned data itself.
 
     Labels are those that were trained on, also where the run replaced them or made them noisy. Images are the
-    source's own files, before any resize.
+    source's own files, before any resize; texts come with all columns of the source's file.
     """
     opened = Run.open(run)
     with showing(quiet) as progress:

@@ -22,7 +22,8 @@ _HELP = {
     "augmentation": "none, crop, crop-flip or resized-crop-flip, in place of the recipe's",
     "device": "cpu, cuda, cuda:1, mps or auto [auto]",
     "match": "retraining on less data gets equal 'epochs' or equal 'steps' [as the recipe says]",
-    "recipe": "how networks are trained: a name, or a TOML file of your own [digits, or cpu-small for other data]",
+    "model": "the surrogate's network [convnet; bag for texts, mlp-w32 for numbers to predict]",
+    "recipe": "how networks are trained: a name, or a TOML file of your own [one that fits the data]",
 }
 _SHORTCUTS: dict[str, type[int] | type[float] | type[str]] = {
     "epochs": int,
@@ -31,7 +32,7 @@ _SHORTCUTS: dict[str, type[int] | type[float] | type[str]] = {
     "learning_rate": float,
     "augmentation": str,
 }
-_NOT_FLAGS = {"format", "surrogate", "retraining"}
+_NOT_FLAGS = {"format", "classless", "surrogate", "retraining"}
 
 
 def _flags() -> list[inspect.Parameter]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from moso.evaluation.summary import Line, lines
+from moso.evaluation.summary import lines
 from moso.report.wording import duration
 from moso.run.cells import all_cells
 from moso.run.costs import costs
@@ -20,13 +20,16 @@ def console() -> Console:
 
 
 def print_summary(job: Job) -> None:
-    """Accuracy by method and ratio, what it cost, and when it has paid for itself."""
+    """Accuracy (or what takes its place) by method and ratio, what it cost, and when it has paid for itself."""
     rows = lines(all_cells(job.directory.root))
     ratios = sorted({line.ratio for line in rows if line.method != "full"})
     out, c = console(), job.configuration
     noise = f", {c.label_noise:.0%} label noise" if c.label_noise else ""
     spread = f"mean ± standard deviation of {c.seeds} seeds" if c.seeds > 1 else "one seed"
-    out.print(f"accuracy in % on {c.dataset}{noise}: {spread} (recipe {c.recipe}, equal {c.match})", soft_wrap=True)
+    measure = rows[0].measure
+    better = "" if measure.better == "higher" else ", lower is better"
+    how = f"(recipe {c.recipe}, equal {c.match}{better})"
+    out.print(f"{measure.heading} on {c.dataset}{noise}: {spread} {how}", soft_wrap=True)
     table = Table()
     table.add_column("share removed")
     for ratio in ratios:
@@ -34,18 +37,14 @@ def print_summary(job: Job) -> None:
     found = {(line.method, line.selector, line.ratio): line for line in rows}
     for method, selector in dict.fromkeys((line.method, line.selector) for line in rows if line.method != "full"):
         cells = [found.get((method, selector, ratio)) for ratio in ratios]
-        table.add_row(f"{method} ({selector})", *("" if cell is None else _accuracy(cell) for cell in cells))
+        table.add_row(f"{method} ({selector})", *("" if cell is None else cell.text for cell in cells))
     out.print(table)
     for line in rows:
         if line.method == "full":
-            out.print(f"all data: {_accuracy(line)}")
+            out.print(f"all data: {line.text}")
     _print_costs(out, job, ratios)
     files = [job.directory.root / name for name in ("report.html", "selections.parquet", "scores.parquet")]
     out.print("see " + ", ".join(str(path) for path in files if Path(path).exists()))
-
-
-def _accuracy(line: Line) -> str:
-    return f"{line.mean:.1f} ± {line.spread:.1f}" if len(line.accuracies) > 1 else f"{line.mean:.1f}"
 
 
 def _print_costs(out: Console, job: Job, ratios: list[float]) -> None:

@@ -1,7 +1,7 @@
-"""A data set by name, ready to train on: opened, relabelled, split, decoded, normalised and checked."""
+"""A data set by name, ready to train on: opened, relabelled, split, decoded or tokenised, normalised and checked."""
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,9 @@ from moso.data.labels import read_labels
 from moso.data.noise import add_label_noise
 from moso.data.partition import hold_out
 from moso.data.readers import MEMORY_LIMIT_BYTES, MemoryReader
-from moso.data.samples import Samples, StoredSamples, check_labels
+from moso.data.samples import Samples, StoredSamples, check_labels, outputs
 from moso.data.sources.registry import SOURCES, open_source
+from moso.data.text import TextReader, Tokenizer
 from moso.data.views import Normalisation
 from moso.errors import MosoError
 
@@ -37,7 +38,7 @@ def datasets() -> list[tuple[str, str]]:
     """Every kind of data set: how its name is written, and what it is.
 
     >>> [name for name, _ in datasets()]
-    ['digits', 'cifar10', 'cifar100', 'parquet:PATH', 'folder:PATH', 'hf:NAME[:CONFIG]']
+    ['digits', 'diabetes', 'cifar10', 'cifar100', 'parquet:PATH', 'folder:PATH', 'text:PATH', 'hf:NAME[:CONFIG]']
     """
     return [(source.usage, source.description) for source in SOURCES.values()]
 
@@ -58,7 +59,7 @@ def open_dataset(
     `labels` (FILE[:KEY]) has one label for every sample of the source's training split, and is read first;
     `label_noise` is added to the result. The test split keeps the source's labels: it is the source's own, or
     `test_share` of each class, held out by id (0 holds out nothing). Broken images stop with an error or are
-    left out with a warning. Inputs are normalised by the training split.
+    left out with a warning. Inputs and numbers to predict are normalised, and texts tokenised, by the training split.
 
     >>> data = open_dataset("digits", label_noise=0.2)
     >>> len(data.train), len(data.test), int(data.noisy.sum())
@@ -71,6 +72,8 @@ def open_dataset(
     if not 0 <= label_noise <= 1:
         raise MosoError(f"label noise {label_noise} is outside [0, 1]")
     train, test = open_source(name, resize, memory_limit)
+    if not train.classes and (labels is not None or label_noise > 0):
+        raise MosoError(f"the answers of {name} are numbers; --labels and --label-noise are for classes")
     # Every draw below is by id, and the split by the source's labels: other labels never move a sample to the test.
     clean = train.labels
     used = clean if labels is None else read_labels(labels, len(train), train.classes, train.ids)
@@ -85,16 +88,27 @@ def open_dataset(
     noisy = None
     if label_noise > 0:
         used, noisy = add_label_noise(used, train.keys, len(train.classes), label_noise, seed)
-    train = train.relabelled(used)
+    if train.classes:
+        train = train.relabelled(used)
     _check(name, train, test)
-    normalisation = Normalisation.measure(train.reader)
-    return DataSet(
-        name,
-        train.normalised(normalisation),
-        None if test is None else test.normalised(normalisation),
-        clean if labels is not None or label_noise > 0 else None,
-        noisy,
-    )
+    train, test = _as_met(train, test)
+    return DataSet(name, train, test, clean if labels is not None or label_noise > 0 else None, noisy)
+
+
+def _as_met(train: StoredSamples, test: StoredSamples | None) -> tuple[StoredSamples, StoredSamples | None]:
+    """Both splits as networks meet them, by what the training split is like: texts tokenised, numbers normalised."""
+    splits = [train] if test is None else [train, test]
+    if isinstance(train.reader, TextReader):
+        tokenizer = Tokenizer.fit(train.reader.texts.to_pylist())
+        readers = [one.reader.tokenised(tokenizer) for one in splits if isinstance(one.reader, TextReader)]
+        splits = [replace(one, reader=reader) for one, reader in zip(splits, readers, strict=True)]
+    else:
+        normalisation = Normalisation.measure(train.reader)
+        splits = [one.normalised(normalisation) for one in splits]
+    if train.targets is not None:
+        numbers = Normalisation.measure(MemoryReader(train.targets))
+        splits = [replace(one, target_normalisation=numbers) for one in splits]
+    return splits[0], None if test is None else splits[1]
 
 
 def _decoded(
@@ -123,7 +137,7 @@ def _left(samples: StoredSamples, decoded: Decoded, resize: int | None) -> Store
     reader = decoded.reader
     if isinstance(reader, MemoryReader) and resize is not None:
         reader = MemoryReader(resize_images(reader.inputs, resize))
-    samples = StoredSamples(samples.ids, samples.labels, samples.classes, reader)
+    samples = replace(samples, reader=reader)
     return samples.take(decoded.whole()) if decoded.broken else samples
 
 
@@ -133,9 +147,10 @@ def _check(name: str, train: StoredSamples, test: StoredSamples | None) -> None:
             continue
         if len(samples) == 0:
             raise MosoError(f"the {split} split of {name} is empty")
-        check_labels(samples.labels, len(samples.classes))
+        if samples.classes:
+            check_labels(samples.labels, len(samples.classes))
     present = np.unique(train.labels)
-    if len(present) < 2:
+    if train.classes and len(present) < 2:
         raise MosoError(
             f"all {len(train)} training samples of {name} are of one class ({train.classes[present[0]]}); "
             "there must be at least two to tell apart"
@@ -147,3 +162,7 @@ def _check(name: str, train: StoredSamples, test: StoredSamples | None) -> None:
         )
     if test is not None and test.classes != train.classes:
         raise MosoError(f"the test split of {name} has other classes than the training split")
+    if test is not None and outputs(test) != outputs(train):
+        raise MosoError(
+            f"the test split of {name} has {outputs(test)} targets a sample, the training split {outputs(train)}"
+        )

@@ -34,7 +34,7 @@ class Reader(Protocol):
         """How many inputs there are."""
 
     def read(self, positions: NDArray[np.int64]) -> NDArray[Any]:
-        """Inputs in their evaluation form: uint8 `[n, channels, height, width]` or float32 `[n, ...]`."""
+        """Inputs in their evaluation form: uint8 `[n, channels, height, width]`, float32 `[n, ...]` or int64 tokens."""
 
     def picture(self, position: int) -> Image.Image | None:
         """One input as a picture in its original size, or None where inputs are no pictures."""

@@ -2,6 +2,9 @@
 
 The **training view** is what the network learns from (augmented, addressed by seed and epoch). The
 **evaluation view** is the sample itself; scores are always taken through it.
+
+Where the answer is no class but a number or several, `targets` are the answers; there are no `classes` then, and all
+`labels` are 0, so that partitions and held-out tests know a single stratum.
 """
 
 import hashlib
@@ -16,10 +19,12 @@ import pyarrow.compute as pc
 import torch
 from numpy.typing import NDArray
 from PIL import Image
+from torch.utils.data import default_collate
 
 from moso.data.augment import Augmentation
 from moso.data.readers import MemoryReader, Reader, check_finite
-from moso.data.views import ImageView, ItemView, Normalisation, View, tree_bytes
+from moso.data.text import TextReader
+from moso.data.views import Collate, ImageView, ItemView, Normalisation, View, tree_bytes
 from moso.errors import MosoError
 from moso.randomness import generator, hashes, key
 
@@ -33,11 +38,19 @@ class Samples(Protocol):
 
     @property
     def labels(self) -> NDArray[np.int64]:
-        """One class index a sample."""
+        """One class index a sample; all 0 where there are no classes."""
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The names of the classes, by index."""
+        """The names of the classes, by index; none where the answer is no class."""
+
+    @property
+    def targets(self) -> NDArray[np.float32] | None:
+        """The answers where they are numbers, `[n]` or `[n, numbers]`, as the user knows them."""
+
+    @property
+    def answers(self) -> NDArray[Any]:
+        """What the network is to answer: class indices, or numbers in the units that batches have them in."""
 
     @property
     def keys(self) -> NDArray[np.uint64]:
@@ -46,6 +59,10 @@ class Samples(Protocol):
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of one input."""
+
+    @property
+    def vocabulary(self) -> int | None:
+        """How many token ids there are, where inputs are token ids."""
 
     def __len__(self) -> int:
         """How many samples there are."""
@@ -59,8 +76,20 @@ class Samples(Protocol):
     def picture(self, position: int) -> Image.Image | None:
         """A sample as a picture, if it is one."""
 
+    def text(self, position: int) -> str | None:
+        """A sample as a text, if it is one."""
+
     def fingerprint(self) -> str:
         """A hash of ids, labels and content: another data set under the same name is noticed."""
+
+
+def outputs(samples: Samples) -> int:
+    """How many numbers a network gives for one sample: one a class, or one a number to predict.
+
+    >>> outputs(StoredSamples.from_arrays(np.zeros((3, 2)), targets=[0.5, 1.5, 2.5]))
+    1
+    """
+    return len(samples.classes) if samples.targets is None else int(np.prod(samples.targets.shape[1:], dtype=np.int64))
 
 
 def id_keys(ids: pa.Array) -> NDArray[np.uint64]:
@@ -106,18 +135,41 @@ def check_labels(labels: Any, classes: int | None = None) -> NDArray[np.int64]:
     return whole
 
 
-def _content_hash(ids: pa.Array, labels: NDArray[np.int64], classes: Sequence[str], content: str) -> str:
+def check_targets(targets: Any) -> NDArray[np.float32]:
+    """Numbers to predict as float32, `[n]` or `[n, numbers]`, refused where one is missing or infinite.
+
+    >>> check_targets([1, 2.5])
+    array([1. , 2.5], dtype=float32)
+    """
+    array = np.asarray(targets)
+    if array.ndim not in (1, 2) or 0 in array.shape[1:]:
+        raise MosoError(f"targets must be one number a sample or a row of them, not of shape {array.shape}")
+    if array.dtype.kind not in "iufb":
+        raise MosoError(f"targets must be numbers, not {array.dtype}")
+    with np.errstate(over="ignore"):
+        numbers = array.astype(np.float32)
+    bad = ~np.isfinite(numbers).reshape(len(numbers), -1).all(axis=1)
+    if bad.any():
+        raise MosoError(f"target of sample {int(np.argmax(bad))} is missing or infinite ({int(bad.sum())} are in all)")
+    return numbers
+
+
+def _content_hash(samples: Samples, content: str) -> str:
     digest = hashlib.blake2b(digest_size=16)
-    digest.update(id_keys(ids).tobytes())
-    digest.update(np.ascontiguousarray(labels).tobytes())
-    digest.update("\0".join(classes).encode())
+    digest.update(id_keys(samples.ids).tobytes())
+    digest.update(np.ascontiguousarray(samples.labels).tobytes())
+    digest.update("\0".join(samples.classes).encode())
     digest.update(content.encode())
+    if samples.targets is not None:
+        digest.update(np.ascontiguousarray(samples.targets).tobytes())
     return digest.hexdigest()
 
 
 @dataclass(frozen=True)
 class StoredSamples:
-    """Samples of arrays and images: a reader, an id and a label for each, and how inputs are normalised.
+    """Samples of arrays, images and texts: a reader, an id and an answer for each, and how inputs are normalised.
+
+    Numbers to predict reach the network through a normalisation of their own.
 
     >>> samples = StoredSamples.from_arrays(np.zeros((4, 1, 8, 8), dtype=np.uint8), [0, 1, 0, 1])
     >>> len(samples), samples.classes, samples.ids.to_pylist()
@@ -129,32 +181,46 @@ class StoredSamples:
     classes: tuple[str, ...]
     reader: Reader
     normalisation: Normalisation = field(default_factory=Normalisation)
+    targets: NDArray[np.float32] | None = None
+    target_normalisation: Normalisation = field(default_factory=Normalisation)
 
     @classmethod
     def from_arrays(
-        cls, inputs: Any, labels: Any, classes: Sequence[str] | None = None, ids: Sequence[Any] | None = None
+        cls,
+        inputs: Any,
+        labels: Any = None,
+        classes: Sequence[str] | None = None,
+        ids: Sequence[Any] | None = None,
+        targets: Any = None,
     ) -> "StoredSamples":
-        """Samples in memory: uint8 `[n, channels, height, width]` images, or numbers of any shape."""
-        array = np.asarray(inputs.detach().cpu() if isinstance(inputs, torch.Tensor) else inputs)
-        if isinstance(labels, torch.Tensor):
-            labels = labels.detach().cpu().numpy()
+        """Samples in memory: uint8 `[n, channels, height, width]` images, or numbers of any shape.
+
+        The answers are `labels`, one class a sample, or `targets`, numbers `[n]` or `[n, numbers]`.
+        """
+        assert (labels is None) != (targets is None), "answers are labels or targets"
+        array, answers = _plain_array(inputs), _plain_array(labels if targets is None else targets)
         if not (array.dtype == np.uint8 and array.ndim == 4):
             if array.dtype.kind not in "iufb":
                 raise MosoError(f"inputs must be numbers, not {array.dtype}")
             array = array.astype(np.float32)
-        if len(array) != len(labels):
-            raise MosoError(f"there are {len(array)} inputs but {len(labels)} labels")
+        if len(array) != len(answers):
+            what = "labels" if targets is None else "targets"
+            raise MosoError(f"there are {len(array)} inputs but {len(answers)} {what}")
         if len(array) == 0:
             raise MosoError("the data set is empty")
-        checked = check_labels(labels, len(classes) if classes is not None else None)
-        names = tuple(classes) if classes is not None else tuple(str(c) for c in range(int(checked.max()) + 1))
+        numbers, checked, names = None, np.zeros(len(array), dtype=np.int64), tuple(classes or ())
+        if targets is not None:
+            numbers = check_targets(answers)
+        else:
+            checked = check_labels(answers, len(classes) if classes is not None else None)
+            names = names or tuple(str(c) for c in range(int(checked.max()) + 1))
         column = pa.array(np.arange(len(array)) if ids is None else ids)
         if len(column) != len(array):
             raise MosoError(f"there are {len(array)} inputs but {len(column)} ids")
         if ids is not None and pc.count_distinct(column).as_py() != len(column):
             raise MosoError("ids are not unique; scores are bound to ids, so each sample needs its own")
         check_finite(array, column)
-        return cls(column, checked, names, MemoryReader(array))
+        return cls(column, checked, names, MemoryReader(array), targets=numbers)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -169,21 +235,37 @@ class StoredSamples:
         """The shape of one input."""
         return self.reader.shape
 
+    @property
+    def vocabulary(self) -> int | None:
+        """How many token ids there are, where inputs are texts."""
+        return self.reader.vocabulary if isinstance(self.reader, TextReader) else None
+
+    @cached_property
+    def answers(self) -> NDArray[Any]:
+        """What the network is to answer: class indices, or numbers normalised as it meets them."""
+        if self.targets is None:
+            return self.labels
+        return self.target_normalisation.apply(self.targets.copy()).numpy()  # it works in place
+
     def training_view(self, augmentation: Augmentation, seed: int) -> View:
-        """Augmented inputs and labels."""
-        return ImageView(self.reader, self.labels, self.keys, self.normalisation, augmentation, seed)
+        """Augmented inputs and answers."""
+        return ImageView(self.reader, self.answers, self.keys, self.normalisation, augmentation, seed)
 
     def evaluation_view(self) -> View:
-        """Inputs as they are, and labels."""
-        return ImageView(self.reader, self.labels, self.keys, self.normalisation)
+        """Inputs as they are, and answers."""
+        return ImageView(self.reader, self.answers, self.keys, self.normalisation)
 
     def picture(self, position: int) -> Image.Image | None:
         """A sample as a picture, if it is one."""
         return self.reader.picture(position)
 
+    def text(self, position: int) -> str | None:
+        """A sample as a text, if it is one."""
+        return self.reader.text(position) if isinstance(self.reader, TextReader) else None
+
     def fingerprint(self) -> str:
-        """A hash of ids, labels and content."""
-        return _content_hash(self.ids, self.labels, self.classes, self.reader.fingerprint())
+        """A hash of ids, answers and content."""
+        return _content_hash(self, self.reader.fingerprint())
 
     def take(self, positions: NDArray[np.int64]) -> "StoredSamples":
         """A subset, in the order given, ids and all."""
@@ -192,6 +274,7 @@ class StoredSamples:
             ids=self.ids.take(pa.array(positions)),
             labels=self.labels[positions],
             reader=self.reader.take(positions),
+            targets=None if self.targets is None else self.targets[positions],
         )
 
     def relabelled(self, labels: NDArray[np.int64]) -> "StoredSamples":
@@ -203,17 +286,29 @@ class StoredSamples:
         return replace(self, normalisation=normalisation)
 
 
+def _plain_array(part: Any) -> NDArray[Any]:
+    return np.asarray(part.detach().cpu() if isinstance(part, torch.Tensor) else part)
+
+
 @dataclass(frozen=True)
 class UserSamples:
     """Somebody's own map-style dataset: `dataset[i]` is whatever their loss takes.
 
-    `plain` is its evaluation view: the same samples, without random augmentation.
+    `plain` is its evaluation view: the same samples, without random augmentation. `collate` makes a batch of items.
     """
 
     dataset: Any
     plain: Any
     labels: NDArray[np.int64]
     classes: tuple[str, ...]
+    targets: NDArray[np.float32] | None = None
+    collate: Collate = default_collate
+    vocabulary = None
+
+    @property
+    def answers(self) -> NDArray[Any]:
+        """The classes or the numbers as the user's dataset has them."""
+        return self.labels if self.targets is None else self.targets
 
     @property
     def ids(self) -> pa.Array:
@@ -237,13 +332,17 @@ class UserSamples:
 
     def training_view(self, augmentation: Augmentation, seed: int) -> View:
         """The user's dataset, its own randomness addressed by seed, epoch and sample."""
-        return ItemView(self.dataset, self.keys, seed)
+        return ItemView(self.dataset, self.keys, seed, self.collate)
 
     def evaluation_view(self) -> View:
         """The user's evaluation view."""
-        return ItemView(self.plain, self.keys)
+        return ItemView(self.plain, self.keys, collate=self.collate)
 
     def picture(self, position: int) -> Image.Image | None:
+        """Unknown: the user's inputs are already tensors."""
+        return None
+
+    def text(self, position: int) -> str | None:
         """Unknown: the user's inputs are already tensors."""
         return None
 
@@ -253,4 +352,4 @@ class UserSamples:
         digest = hashlib.blake2b(digest_size=16)
         for position in np.sort(chosen).tolist():
             digest.update(tree_bytes(self.plain[position]))
-        return _content_hash(self.ids, self.labels, self.classes, digest.hexdigest())
+        return _content_hash(self, digest.hexdigest())

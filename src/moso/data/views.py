@@ -4,7 +4,7 @@ A view is also a map-style dataset: `view[i]` is one sample of its first epoch.
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ from moso.errors import MosoError
 from moso.randomness import generator, reseed, seeded
 
 Batch = Any
+Collate = Callable[[list[Any]], Batch]
 
 
 class View(Protocol):
@@ -73,7 +74,9 @@ class Normalisation:
         return cls(tuple(mean.tolist()), tuple(std.tolist()))
 
     def apply(self, inputs: NDArray[Any]) -> torch.Tensor:
-        """Float32 inputs, normalised a channel (images) or a feature (everything else)."""
+        """Float32 inputs, normalised a channel (images) or a feature (everything else); token ids stay as they are."""
+        if inputs.dtype == np.int64:
+            return torch.from_numpy(inputs)
         tensor = torch.from_numpy(np.ascontiguousarray(inputs)).to(torch.float32)
         if not self.mean:
             return tensor
@@ -83,10 +86,13 @@ class Normalisation:
 
 @dataclass(frozen=True)
 class ImageView:
-    """Stored samples, augmented if asked: batches are `(float32 inputs, int64 labels)`."""
+    """Stored samples, augmented if asked: batches are `(inputs, answers)`.
+
+    Inputs are float32, or int64 where they are token ids; answers are int64 classes or float32 numbers.
+    """
 
     reader: Reader
-    labels: NDArray[np.int64]
+    answers: NDArray[Any]
     keys: NDArray[np.uint64]
     normalisation: Normalisation
     augmentation: Augmentation = "none"
@@ -98,16 +104,16 @@ class ImageView:
         return self.reader.streamed
 
     def __len__(self) -> int:
-        return len(self.labels)
+        return len(self.answers)
 
-    def __getitem__(self, position: int) -> tuple[torch.Tensor, int]:
+    def __getitem__(self, position: int) -> tuple[torch.Tensor, Any]:
         if not -len(self) <= position < len(self):
             raise IndexError(position)
-        inputs, labels = self.batch(np.array([position % len(self)]))
-        return inputs[0], int(labels[0])
+        inputs, answers = self.batch(np.array([position % len(self)]))
+        return inputs[0], answers[0].item() if answers.ndim == 1 else answers[0]
 
     def batch(self, positions: NDArray[np.int64], epoch: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
-        """Inputs and labels at these positions."""
+        """Inputs and answers at these positions."""
         keys = self.keys[positions]
         if self.augmentation == "resized-crop-flip":
             draws = resized_crop_draws(keys, epoch, self.seed)
@@ -128,7 +134,7 @@ class ImageView:
                         f"augmentation {self.augmentation!r} needs pictures; give --augmentation none for other inputs"
                     )
                 inputs = pad_crop(inputs, keys, epoch, self.seed, flip=self.augmentation == "crop-flip")
-        return self.normalisation.apply(inputs), torch.from_numpy(self.labels[positions])
+        return self.normalisation.apply(inputs), torch.from_numpy(self.answers[positions])
 
 
 @dataclass(frozen=True)
@@ -138,6 +144,7 @@ class ItemView:
     dataset: Any
     keys: NDArray[np.uint64] | None = None
     seed: int | None = None
+    collate: Collate = default_collate
     streamed = True
 
     def __len__(self) -> int:
@@ -149,13 +156,13 @@ class ItemView:
     def batch(self, positions: NDArray[np.int64], epoch: int = 0) -> Batch:
         """The collated items at these positions."""
         if self.seed is None or self.keys is None:
-            return default_collate([self.dataset[int(position)] for position in positions])
+            return self.collate([self.dataset[int(position)] for position in positions])
         items = []
         with seeded(self.seed, "items"):
             for position in positions.tolist():
                 reseed(self.seed, "item", epoch, int(self.keys[position]))
                 items.append(self.dataset[position])
-        return default_collate(items)
+        return self.collate(items)
 
 
 def is_array_pair(data: Any) -> bool:
@@ -167,8 +174,20 @@ def is_array_pair(data: Any) -> bool:
     return isinstance(data, tuple | list) and len(data) == 2 and all(hasattr(part, "__len__") for part in data)
 
 
-def as_view(data: Any) -> View:
+def holds_numbers(answers: Any) -> bool:
+    """Whether a column of answers can only be numbers to predict: fractions by type, or several a sample.
+
+    >>> holds_numbers(np.array([0, 1])), holds_numbers(np.array([0.0, 1.0])), holds_numbers([[0, 1], [1, 1]])
+    (False, True, True)
+    """
+    array = np.asarray(answers.detach().cpu() if isinstance(answers, torch.Tensor) else answers)
+    return array.ndim > 1 or array.dtype.kind == "f"
+
+
+def as_view(data: Any, collate: Collate | None = None, numbers: bool = False) -> View:
     """Any data as a view: a view itself, a pair of arrays, or a map-style dataset.
+
+    `collate` makes a batch of a dataset's items. With `numbers`, answers that can be no classes are left as they are.
 
     >>> view = as_view((np.zeros((3, 2), dtype=np.float32), [0, 1, 0]))
     >>> view.batch(np.array([1, 2]))[1].tolist()
@@ -180,12 +199,15 @@ def as_view(data: Any) -> View:
     if is_array_pair(data):
         from moso.data.samples import StoredSamples
 
-        return StoredSamples.from_arrays(*data).evaluation_view()
+        inputs, answers = data
+        if numbers and holds_numbers(answers):
+            return StoredSamples.from_arrays(inputs, targets=answers).evaluation_view()
+        return StoredSamples.from_arrays(inputs, answers).evaluation_view()
     if not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
         raise MosoError(
             f"data of type {type(data).__name__} is not a map-style dataset (it needs __len__ and __getitem__)"
         )
-    return ItemView(data)
+    return ItemView(data, collate=collate or default_collate)
 
 
 def tree_bytes(item: Any) -> bytes:
@@ -198,7 +220,7 @@ def tree_bytes(item: Any) -> bytes:
         return repr((item.mode, item.size)).encode() + item.tobytes()
     if isinstance(item, np.ndarray):
         return repr((item.dtype.str, item.shape)).encode() + np.ascontiguousarray(item).tobytes()
-    if isinstance(item, dict):
+    if isinstance(item, Mapping):
         return b"".join(repr(name).encode() + tree_bytes(item[name]) for name in sorted(item))
     if isinstance(item, tuple | list):
         return b"(" + b",".join(tree_bytes(part) for part in item) + b")"

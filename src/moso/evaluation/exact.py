@@ -223,6 +223,8 @@ def _checked(data: TrainingData, recipe: TrainingRecipe, left_out: NDArray[np.in
     strangers = chosen[~np.isin(chosen, data.positions)]
     if len(strangers):
         raise MosoError(f"sample {int(strangers[0])} cannot be left out: it is not among the samples trained on")
+    if recipe.optimizer != "sgd":
+        raise MosoError(f"exact leave-one-out trains by 'sgd', which the formula is about, not by {recipe.optimizer!r}")
     if recipe.precision != "float32":
         raise MosoError(
             f"exact leave-one-out cannot train in {recipe.precision}, whose rounding is larger than what one sample "

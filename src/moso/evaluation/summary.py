@@ -1,31 +1,84 @@
-"""What an evaluation says in a few numbers: accuracy with its spread, and when pruning has paid for itself."""
+"""What an evaluation says in a few numbers: accuracy, or what takes its place, and when pruning has paid for itself."""
 
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 
 @dataclass(frozen=True)
+class Measure:
+    """What the numbers of an evaluation are: their name, their unit, and which end is the better one.
+
+    >>> ACCURACY.text(91.234), LOSS.text(0.51234), R_SQUARED.title, LOSS.best([0.3, 0.2])
+    ('91.2', '0.5123', 'R²', 0.2)
+    """
+
+    name: str
+    unit: Literal["%", ""] = "%"
+    better: Literal["higher", "lower"] = "higher"
+
+    @property
+    def title(self) -> str:
+        """What a person calls it."""
+        return "R²" if self.name == "r2" else self.name
+
+    @property
+    def heading(self) -> str:
+        """What stands above a column of it."""
+        return f"{self.title} in %" if self.unit == "%" else self.title
+
+    @property
+    def sign(self) -> int:
+        """1 where more is better, -1 where less is."""
+        return 1 if self.better == "higher" else -1
+
+    def text(self, value: float) -> str:
+        """A value as it is printed."""
+        return f"{value:.1f}" if self.unit == "%" else f"{value:.4g}"
+
+    def best(self, values: Iterable[float]) -> float:
+        """The best of some values."""
+        return max(values) if self.better == "higher" else min(values)
+
+
+ACCURACY = Measure("accuracy")
+R_SQUARED = Measure("r2")
+LOSS = Measure("loss", unit="", better="lower")
+
+
+@dataclass(frozen=True)
 class Line:
-    """The accuracies of one method at one ratio over all seeds, in per cent."""
+    """What one method reached at one ratio under each seed."""
 
     method: str
     selector: str
     ratio: float
-    accuracies: tuple[float, ...]
+    values: tuple[float, ...]
+    measure: Measure = ACCURACY
 
     @property
     def mean(self) -> float:
         """The mean over seeds."""
-        return float(np.mean(self.accuracies))
+        return float(np.mean(self.values))
+
+    @property
+    def merit(self) -> float:
+        """The mean, turned so that more is better."""
+        return self.measure.sign * self.mean
 
     @property
     def spread(self) -> float:
         """The standard deviation over seeds; 0 for a single one, which says nothing about spread."""
-        return float(np.std(self.accuracies, ddof=1)) if len(self.accuracies) > 1 else 0.0
+        return float(np.std(self.values, ddof=1)) if len(self.values) > 1 else 0.0
+
+    @property
+    def text(self) -> str:
+        """The mean, and the spread if there is one."""
+        text = self.measure.text
+        return f"{text(self.mean)} ± {text(self.spread)}" if len(self.values) > 1 else text(self.mean)
 
     @property
     def name(self) -> str:
@@ -36,14 +89,18 @@ class Line:
 def lines(cells: Iterable[Mapping[str, Any]]) -> list[Line]:
     """Cells of the evaluation, seeds gathered, in the order methods first appear.
 
-    >>> cells = [{"method": "moso", "selector": "top", "ratio": 0.5, "seed": s, "accuracy": 90.0 + s} for s in (0, 1)]
-    >>> lines(cells)[0].mean
-    90.5
+    >>> cell = {"method": "moso", "selector": "top", "ratio": 0.5, "metric": "loss", "unit": "", "better": "lower"}
+    >>> lines([{**cell, "seed": seed, "value": 0.5 + seed} for seed in (0, 1)])[0].mean
+    1.0
     """
-    gathered: dict[tuple[str, str, float], list[float]] = {}
+    gathered: dict[tuple[str, str, float, Measure], list[float]] = {}
     for cell in cells:
-        gathered.setdefault((cell["method"], cell["selector"], cell["ratio"]), []).append(cell["accuracy"])
-    return [Line(*key, tuple(values)) for key, values in gathered.items()]
+        measure = Measure(cell["metric"], cell["unit"], cell["better"])
+        gathered.setdefault((cell["method"], cell["selector"], cell["ratio"], measure), []).append(cell["value"])
+    return [
+        Line(method, selector, ratio, tuple(values), measure)
+        for (method, selector, ratio, measure), values in gathered.items()
+    ]
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
-"""Importing torchvision and timm where torchvision's compiled part does not fit the installed torch.
+"""Importing torchvision, timm and transformers where torchvision's compiled part does not fit the installed torch.
 
 A CPU-only torch beside a torchvision built for another one: the compiled part does not load, and the import
-dies on `operator torchvision::nms does not exist`, although its data sets, transforms and models, and timm,
-need none of it. Declaring the two operators it registers fakes for is enough. Where torchvision is whole,
-its compiled part is loaded first and nothing is declared.
+dies on `operator torchvision::nms does not exist`, although its data sets, transforms and models, timm and
+transformers (which imports it wherever it is installed) need none of it. Declaring the two operators it registers
+fakes for is enough. Where torchvision is whole, its compiled part is loaded first and nothing is declared.
 """
 
 import importlib
@@ -36,14 +36,23 @@ def import_timm() -> ModuleType:
     return _import("timm")
 
 
+def import_transformers() -> ModuleType:
+    """The module `transformers`, or a sentence that says how to install it."""
+    return _import("transformers")
+
+
+_EXTRAS = {"torchvision": "vision", "timm": "vision", "transformers": "text"}
+
+
 def _import(name: str) -> ModuleType:
     declare_missing_operators()
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as problem:
-        if problem.name not in ("timm", "torchvision"):
+        extra = _EXTRAS.get(problem.name or "")
+        if extra is None:
             raise
-        raise MosoError(f'{problem.name} is not installed; pip install "moso-prune[vision]" installs it') from problem
+        raise MosoError(f'{problem.name} is not installed; pip install "moso-prune[{extra}]" installs it') from problem
 
 
 def declare_missing_operators() -> None:

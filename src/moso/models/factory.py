@@ -1,7 +1,7 @@
 """The user's own network: `package.module:factory`, found on the path or in the folder where one stands.
 
-The factory is any callable that gives an `nn.Module`; of `num_classes=` and `input_shape=` it is given those
-that it takes.
+The factory is any callable that gives an `nn.Module`; of `num_classes=`, `input_shape=` and, for texts,
+`vocabulary=` it is given those that it takes.
 """
 
 import importlib
@@ -17,7 +17,7 @@ from torch import nn
 from moso.errors import MosoError
 
 
-def from_factory(name: str, input_shape: tuple[int, ...], classes: int) -> nn.Module:
+def from_factory(name: str, input_shape: tuple[int, ...], classes: int, vocabulary: int | None = None) -> nn.Module:
     """The network that the factory called `package.module:factory` makes.
 
     >>> from_factory("torch.nn:Flatten", (1, 8, 8), classes=10)
@@ -28,7 +28,8 @@ def from_factory(name: str, input_shape: tuple[int, ...], classes: int) -> nn.Mo
     moso.errors.MosoError: module 'torch.nn' has no 'Flaten'; the form is package.module:factory
     """
     factory = _find(name)
-    arguments = _arguments(name, factory, {"num_classes": classes, "input_shape": input_shape})
+    tokens = {} if vocabulary is None else {"vocabulary": vocabulary}
+    arguments = _arguments(name, factory, {"num_classes": classes, "input_shape": input_shape, **tokens})
     try:
         made = factory(**arguments)
     except Exception as problem:
@@ -81,7 +82,7 @@ def _arguments(name: str, factory: Callable[..., Any], offered: dict[str, Any]) 
         signature.bind(**taken)
     except TypeError as problem:
         raise MosoError(
-            f"the factory '{name}' cannot be called with num_classes= and input_shape= alone ({problem}); "
+            f"the factory '{name}' cannot be called with {'= and '.join(offered)}= alone ({problem}); "
             "give its other parameters a default"
         ) from problem
     return taken

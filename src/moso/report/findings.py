@@ -1,8 +1,8 @@
 """What an evaluation shows, in sentences that claim no more than its numbers do.
 
 The best pair of method and selector is compared with random selection of the same size. It was picked by its
-accuracy, so the interval of the difference is widened for the number of pairs it was picked from (Bonferroni), and
-a difference inside its interval is never called one.
+accuracy (or what takes its place), so the interval of the difference is widened for the number of pairs it was picked
+from (Bonferroni), and a difference inside its interval is never called one.
 """
 
 import math
@@ -12,42 +12,49 @@ from typing import Literal
 
 from scipy.stats import t as student
 
-from moso.evaluation.summary import Line
+from moso.evaluation.summary import ACCURACY, Line, Measure
 from moso.report.wording import count_of, percent
 from moso.run.cells import FULL
 from moso.selection import kept_count
 
 RANDOM = "random"
 COVERAGE = 0.95
-# Points of accuracy that pruning may cost before the headline stops saying that data "can go".
+# What pruning may cost before the headline stops saying that data "can go": points of accuracy, or per cent of a loss.
 CLOSE = 1.0
 
-Verdict = Literal["above", "below", "level", "unknown"]
+Verdict = Literal["better", "worse", "level", "unknown"]
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Points of accuracy between two lines, and half the width of its 95 % interval; None for a single seed."""
+    """How far one line's mean is above another's, and half the width of its 95 % interval; None for a single seed."""
 
     points: float
     margin: float | None
+    measure: Measure = ACCURACY
+
+    @property
+    def gain(self) -> float:
+        """The same, turned so that more is better."""
+        return self.measure.sign * self.points
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the first is above or below the second, or chance explains it.
+        """Whether the first is better or worse than the second, or chance explains it.
 
         >>> Difference(1.2, 0.5).verdict, Difference(-1.2, 2.0).verdict, Difference(1.2, None).verdict
-        ('above', 'level', 'unknown')
+        ('better', 'level', 'unknown')
         """
         if self.margin is None:
             return "unknown"
         if abs(self.points) <= self.margin:
             return "level"
-        return "above" if self.points > 0 else "below"
+        return "better" if self.gain > 0 else "worse"
 
     def __str__(self) -> str:
-        signed = f"{self.points:+.1f}".replace("-", "−")  # noqa: RUF001 - as wide as the plus it stands under
-        return signed + ("" if self.margin is None else f" ± {self.margin:.1f}")
+        text = self.measure.text
+        signed = ("−" if self.points < 0 else "+") + text(abs(self.points))  # noqa: RUF001 - as wide as the plus
+        return signed + ("" if self.margin is None else f" ± {text(self.margin)}")
 
 
 def difference(
@@ -64,15 +71,16 @@ def difference(
     '+2.5 ± 1.8'
     """
     points = first.mean - second.mean
-    counts = len(first.accuracies), len(second.accuracies)
+    counts = len(first.values), len(second.values)
     if min(counts) < 2:
-        return Difference(points, None)
-    pool = [(line.spread**2, len(line.accuracies) - 1) for line in dict.fromkeys([first, second, *beside])]
+        return Difference(points, None, first.measure)
+    pool = [(line.spread**2, len(line.values) - 1) for line in dict.fromkeys([first, second, *beside])]
     freedom = sum(own for _, own in pool)
     spread = math.sqrt(sum(variance * own for variance, own in pool) / freedom)
-    spread = max(spread, 100 / test_samples if test_samples else 0.0)
+    if test_samples and first.measure == ACCURACY:
+        spread = max(spread, 100 / test_samples)
     quantile = float(student.ppf(1 - (1 - COVERAGE) / (2 * tried), freedom))
-    return Difference(points, quantile * spread * math.sqrt(sum(1 / count for count in counts)))
+    return Difference(points, quantile * spread * math.sqrt(sum(1 / count for count in counts)), first.measure)
 
 
 @dataclass(frozen=True)
@@ -98,8 +106,8 @@ def compare(lines: Sequence[Line], test_samples: int = 0) -> list[Comparison]:
     for ratio in sorted({line.ratio for line in lines if line.method not in (FULL, RANDOM)}):
         here = [line for line in lines if line.ratio == ratio]
         scored = [line for line in here if line.method not in (FULL, RANDOM)]
-        best = max(scored, key=lambda line: line.mean)
-        random = max((line for line in here if line.method == RANDOM), key=lambda line: line.mean, default=None)
+        best = max(scored, key=lambda line: line.merit)
+        random = max((line for line in here if line.method == RANDOM), key=lambda line: line.merit, default=None)
         found.append(
             Comparison(
                 ratio,
@@ -117,58 +125,68 @@ def compare(lines: Sequence[Line], test_samples: int = 0) -> list[Comparison]:
 def headline(comparisons: Sequence[Comparison], data: str, samples: int) -> str:
     """What came out, in two sentences: what removing data costs, and whether random selection would do as well.
 
-    The ratio spoken of is the largest that costs at most one point, or else the smallest there is.
+    The ratio spoken of is the largest that costs at most one point (or one per cent of a loss), or else the smallest
+    there is.
     """
     if not comparisons:
         return f"Nothing has been retrained on a pruned {data} yet, so nothing can be said about accuracy."
-    close = [one for one in comparisons if one.against_full and one.against_full.points >= -CLOSE]
+    close = [one for one in comparisons if one.against_full and one.against_full.gain >= -_close(one)]
     chosen = close[-1] if close else comparisons[0]
-    removed, name = percent(chosen.ratio), chosen.best.name
+    removed, name, measure = percent(chosen.ratio), chosen.best.name, chosen.best.measure
     kept = count_of(kept_count(samples, chosen.ratio), "sample")
-    reaches = f"trained on the {kept} that {name} keeps, the network reaches {chosen.best.mean:.1f} %"
+    reaches = f"trained on the {kept} that {name} keeps, the network reaches {_value(chosen.best, named=True)}"
     if chosen.full is None or chosen.against_full is None:
         first = f"With {removed} of {data} removed, {reaches}; training on all data has not been measured."
     else:
-        beside = f"{_side(chosen.against_full.points)} all data ({chosen.full.mean:.1f} %)"
+        beside = f"{_side(chosen.against_full)} all data ({_value(chosen.full)})"
         if close:
-            first = f"{removed} of {data} {_certainty(chosen.against_full)}: {reaches}, {beside}."
+            first = f"{removed} of {data} {_certainty(chosen.against_full, _close(chosen))}: {reaches}, {beside}."
         else:
-            first = f"Removing data costs accuracy here: with {removed} of {data} removed, {reaches}, {beside}."
+            price = measure.title if measure.better == "higher" else "something"
+            first = f"Removing data costs {price} here: with {removed} of {data} removed, {reaches}, {beside}."
     return f"{first} {_beside_random(chosen)}"
 
 
-def _certainty(against_full: Difference) -> str:
+def _close(one: Comparison) -> float:
+    """What counts as close to all data: a point, or for what is not in % one per cent of what all data gives."""
+    return CLOSE if one.best.measure.unit == "%" or one.full is None else CLOSE / 100 * abs(one.full.mean)
+
+
+def _value(line: Line, named: bool = False) -> str:
+    measure = line.measure
+    text = measure.text(line.mean) + (" %" if measure.unit == "%" else "")
+    return f"{text} ({measure.title})" if named and measure != ACCURACY else text
+
+
+def _certainty(against_full: Difference, close: float) -> str:
     if against_full.margin is None:
         return "may be able to go"
-    return "can go" if against_full.points - against_full.margin >= -CLOSE else "can probably go"
+    return "can go" if against_full.gain - against_full.margin >= -close else "can probably go"
 
 
-def _side(points: float) -> str:
-    if abs(points) < 0.05:
+def _side(difference: Difference) -> str:
+    text = difference.measure.text(abs(difference.points))
+    if float(text) == 0:
         return "the same as"
-    return f"{abs(points):.1f} {'point' if f'{abs(points):.1f}' == '1.0' else 'points'} {_direction(points)}"
-
-
-def _direction(points: float) -> str:
-    return "above" if points > 0 else "below"
+    unit = "" if difference.measure.unit != "%" else " point" if text == "1.0" else " points"
+    return f"{text}{unit} {'above' if difference.points > 0 else 'below'}"
 
 
 def _beside_random(chosen: Comparison) -> str:
     if chosen.random is None or chosen.against_random is None:
         return "Random selection of the same size has not been measured beside it."
-    baseline = f"random selection of the same size ({chosen.random.mean:.1f} %)"
-    seeds = min(len(chosen.best.accuracies), len(chosen.random.accuracies))
+    baseline = f"random selection of the same size ({_value(chosen.random)})"
+    seeds = min(len(chosen.best.values), len(chosen.random.values))
+    side = _side(chosen.against_random)
     match chosen.against_random.verdict:
         case "unknown":
-            side = _side(chosen.against_random.points)
             return f"That is {side} {baseline}, but a single seed cannot tell merit from chance."
         case "level":
-            side = _side(chosen.against_random.points)
             return f"That is {side} {baseline}: no difference that {count_of(seeds, 'seed')} can tell from chance."
-        case "above":
-            return f"That is {_side(chosen.against_random.points)} {baseline}."
-        case "below":
-            return f"But that is {_side(chosen.against_random.points)} {baseline}, which is the better choice here."
+        case "better":
+            return f"That is {side} {baseline}."
+        case "worse":
+            return f"But that is {side} {baseline}, which is the better choice here."
 
 
 def tally(comparisons: Sequence[Comparison]) -> str:
@@ -176,8 +194,8 @@ def tally(comparisons: Sequence[Comparison]) -> str:
     verdicts = [one.against_random.verdict for one in comparisons if one.against_random is not None]
     if not verdicts or "unknown" in verdicts:
         return ""
-    counts = {verdict: verdicts.count(verdict) for verdict in ("above", "level", "below")}
+    counts = {verdict: verdicts.count(verdict) for verdict in ("better", "level", "worse")}
     return (
         f"Over {count_of(len(verdicts), 'ratio')}, the best method beats random selection of the same size at "
-        f"{counts['above']}, cannot be told apart from it at {counts['level']}, and loses to it at {counts['below']}."
+        f"{counts['better']}, cannot be told apart from it at {counts['level']}, and loses to it at {counts['worse']}."
     )

@@ -1,4 +1,4 @@
-"""The samples a person wants to see: the highest, the lowest and the most negative, as pictures where they are."""
+"""The samples a person wants to see: the highest, the lowest and the most negative, as pictures or as texts."""
 
 import base64
 import io
@@ -17,6 +17,8 @@ from moso.run.reading import Run
 SHOWN = 12
 # Larger pictures are scaled down to this; twice what the page shows, for sharp screens.
 LARGEST = 160
+# Longer texts are cut.
+LONGEST_TEXT = 400
 # Pictures up to this size are enlarged without smoothing: their pixels are all there is to see.
 TINY = 48
 # The score whose sign means something, and what it means below zero in each of its forms.
@@ -38,6 +40,7 @@ class Shown:
     source_label: str | None = None
     picture: str | None = None
     tiny: bool = False
+    text: str | None = None
 
     @property
     def name(self) -> str:
@@ -55,12 +58,12 @@ class Strip:
 
 
 class Album:
-    """Looks up what is shown of a sample; without `originals` there are no pictures."""
+    """Looks up what is shown of a sample; without `originals` there are neither pictures nor texts."""
 
     def __init__(self, run: Run, originals: Originals | None) -> None:
         table, described = run.table(), run.manifest["dataset"]
         self.ids = table["id"]
-        self.labels: NDArray[np.int64] = table["label"].to_numpy()
+        self.labels = table["label"]
         self.classes: list[str] = described["classes"]
         self.drawn = set(described["labels_drawn_at_random"])
         self.relabelled = run.configuration.labels is not None
@@ -70,10 +73,10 @@ class Album:
     def shown(self, position: int, score: float) -> Shown:
         """One sample, by its position in the data set."""
         sample_id: int | str = self.ids[position].as_py()
-        label, drawn = self.classes[self.labels[position]], sample_id in self.drawn
+        label, drawn = self.label(position), sample_id in self.drawn
         if self.originals is None:
             return Shown(str(sample_id), label, score, drawn)
-        source_label = self.originals.class_name(sample_id)
+        source_label = self.originals.class_name(sample_id) if self.classes else label
         if source_label != label and not drawn and not self.relabelled:
             raise MosoError(f"sample {sample_id} is now of class {source_label}, and was {label} when the run was made")
         picture = self.originals.picture(sample_id)
@@ -85,7 +88,16 @@ class Album:
             None if source_label == label else source_label,
             None if picture is None else data_uri(picture),
             picture is not None and max(picture.size) <= TINY,
+            _shortened(self.originals.text(sample_id)),
         )
+
+    def label(self, position: int) -> str:
+        """The name of a sample's class, or the numbers to predict."""
+        answer = self.labels[position].as_py()
+        if self.classes:
+            return self.classes[int(answer)]
+        numbers = answer if isinstance(answer, list) else [] if answer is None else [answer]
+        return ", ".join(f"{number:.4g}" for number in numbers)
 
     def strip(self, title: str, explanation: str, scores: NDArray[np.float64], order: NDArray[np.int64]) -> Strip:
         """The first few positions of an order."""
@@ -111,6 +123,17 @@ def strips(album: Album, scores: dict[str, NDArray[np.float64]], main: str) -> l
         elif main == SIGNED:
             found.append(album.strip(f"Lowest {main}", "removed first; none is below zero", values, ascending))
     return found
+
+
+def _shortened(text: str | None) -> str | None:
+    """A text, or the beginning of a long one.
+
+    >>> _shortened("Who was Galileo ?"), len(_shortened("x" * 1000))
+    ('Who was Galileo ?', 400)
+    """
+    if text is None or len(text) <= LONGEST_TEXT:
+        return text
+    return text[: LONGEST_TEXT - 1] + "…"
 
 
 def data_uri(picture: Image.Image) -> str:

@@ -82,7 +82,7 @@ def _house_style(theme: Theme) -> Iterator[None]:
 
 
 def accuracy_figure(rows: Sequence[Line], *, theme: Theme = LIGHT, title: str = "") -> Figure:
-    """Accuracy against the share removed, a line a method with its standard deviation; all data as a band.
+    """Accuracy (or what takes its place) against the share removed, a line a method, with standard deviations.
 
     >>> rows = [Line("moso", "top", ratio, (90.0, 91.0)) for ratio in (0.4, 0.8)] + [Line("full", "none", 0.0, (95.0,))]
     >>> [text.get_text() for text in accuracy_figure(rows).legends[0].get_texts()]
@@ -119,7 +119,7 @@ def accuracy_figure(rows: Sequence[Line], *, theme: Theme = LIGHT, title: str = 
             )
         axes.set_xticks(ratios, [percent(ratio) for ratio in ratios])
         axes.set_xlabel("share of the training data removed")
-        axes.set_ylabel("test accuracy in %")
+        axes.set_ylabel(f"test {rows[0].measure.heading}" if rows else "")
         axes.grid(axis="y", linewidth=0.7)
         axes.set_axisbelow(True)
         if title:
@@ -226,7 +226,7 @@ def write_plots(run: Run, folder: Path | str) -> list[Path]:
     """Write `accuracy.png` and `scores.png` to a folder; returns their paths."""
     rows, scores = ordered_lines(run), plotted_scores(run)
     if not rows or not scores:
-        missing = "accuracies; run `moso evaluate`" if scores else "scores; run `moso score`"
+        missing = "evaluation; run `moso evaluate`" if scores else "scores; run `moso score`"
         raise MosoError(f"{run.directory.root} has no {missing} first")
     figures = {"accuracy.png": accuracy_figure(rows), "scores.png": scores_figure(scores, drawn=drawn_at_random(run))}
     paths = []

@@ -52,8 +52,9 @@ class Plot:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Accuracy by pair and ratio, and the best pair's standing at each ratio."""
+    """Accuracy, or what takes its place, by pair and ratio, and the best pair's standing at each ratio."""
 
+    title: str
     plot: Plot
     columns: Sequence[str]
     rows: Sequence[tuple[str, Sequence[str], Sequence[bool]]]
@@ -65,42 +66,43 @@ class Accuracy:
 
 def seeds_of(rows: Sequence[Line]) -> str:
     """How many seeds stand behind the numbers, honestly where it is not the same for all."""
-    counts = sorted({len(row.accuracies) for row in rows})
+    counts = sorted({len(row.values) for row in rows})
     return count_of(counts[0], "seed") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
 
 
-def _with_spread(row: Line) -> str:
-    return f"{row.mean:.1f} ± {row.spread:.1f}" if len(row.accuracies) > 1 else f"{row.mean:.1f}"
-
-
 def accuracy(run: Run, rows: Sequence[Line], comparisons: Sequence[Comparison]) -> Accuracy:
-    """The section about accuracy."""
+    """The section about accuracy, or what takes its place."""
+    measure = rows[0].measure
     c, samples = run.configuration, run.manifest["dataset"]["train"]
     found = {(row.method, row.selector, row.ratio): row for row in rows if row.method != FULL}
     ratios = sorted({ratio for _, _, ratio in found})
-    best = {ratio: max(row.mean for key, row in found.items() if key[2] == ratio) for ratio in ratios}
+    best = {ratio: measure.best(row.mean for key, row in found.items() if key[2] == ratio) for ratio in ratios}
     table = []
     for pair in dict.fromkeys((row.method, row.selector) for row in rows if row.method != FULL):
         cells = [found.get((*pair, ratio)) for ratio in ratios]
         name = next(cell.name for cell in cells if cell is not None)
-        texts = [_with_spread(cell) if cell else "" for cell in cells]
+        texts = [cell.text if cell else "" for cell in cells]
         marks = [cell is not None and cell.mean == best[cell.ratio] for cell in cells]
         table.append((name, texts, marks))
     full = next((row for row in rows if row.method == FULL), None)
-    single = all(len(row.accuracies) == 1 for row in rows)
+    single = all(len(row.values) == 1 for row in rows)
     of_seeds = "one seed" if single else f"mean ± standard deviation of {seeds_of(rows)}"
-    what = f"Accuracy on the test data in %, {of_seeds}."
+    title = measure.title[0].upper() + measure.title[1:]
+    better = "" if measure.better == "higher" else "; lower is better"
+    what = f"{title} on the test data{' in %' if measure.unit == '%' else ''}, {of_seeds}{better}."
     network = c.retrain_model or c.model
     how = f"Network {network}, recipe {c.recipe}; every retraining gets equal {c.match}."
+    plot = f"{measure.title} on the test against the share removed"
     return Accuracy(
-        Plot(accuracy_figure(rows), accuracy_figure(rows, theme=DARK), "test accuracy against the share removed"),
+        title,
+        Plot(accuracy_figure(rows), accuracy_figure(rows, theme=DARK), plot),
         [f"{percent(ratio)} removed, {kept_count(samples, ratio):,} kept" for ratio in ratios],
         table,
-        "" if full is None else _with_spread(full),
-        f"{what} {how} The highest at each ratio is bold.",
+        "" if full is None else full.text,
+        f"{what} {how} The best at each ratio is bold.",
         comparisons,
-        f"Differences in points of accuracy{'' if single else _INTERVALS}. The baseline is the better of the random "
-        "selections.",
+        f"Differences in {'points of ' if measure.unit == '%' else ''}{measure.title}{'' if single else _INTERVALS}. "
+        "The baseline is the better of the random selections.",
     )
 
 
@@ -109,7 +111,7 @@ def main_pair(run: Run, rows: Sequence[Line]) -> Pair:
     scored: dict[Pair, list[float]] = {}
     for row in rows:
         if row.method not in (FULL, RANDOM):
-            scored.setdefault((row.method, row.selector), []).append(row.mean)
+            scored.setdefault((row.method, row.selector), []).append(row.merit)
     if scored:
         most = max(len(means) for means in scored.values())
         return max((p for p in scored if len(scored[p]) == most), key=lambda pair: sum(scored[pair]))
@@ -208,7 +210,7 @@ def _score_row(
 
 @dataclass(frozen=True)
 class Samples:
-    """Samples to look at, and why there are no pictures if there are none."""
+    """Samples to look at, and why they cannot be seen if they cannot."""
 
     strips: Sequence[Strip]
     without_pictures: str
@@ -224,9 +226,9 @@ def samples(run: Run, main: Pair) -> Samples | None:
     try:
         found = strips(Album(run, Originals.open(run.configuration)), values, chosen)
     except (MosoError, OSError) as problem:
-        return Samples(strips(Album(run, None), values, chosen), f"There are no pictures: {problem}.")
-    if not any(sample.picture for strip in found for sample in strip.samples):
-        return Samples(found, "The inputs are no pictures, so samples are named by id and label.")
+        return Samples(strips(Album(run, None), values, chosen), f"The samples cannot be shown: {problem}.")
+    if not any(sample.picture or sample.text for strip in found for sample in strip.samples):
+        return Samples(found, "The inputs are neither pictures nor texts, so samples are named by id and label.")
     return Samples(found, "")
 
 
@@ -241,8 +243,10 @@ class Classes:
 
 
 def classes(run: Run, main: Pair) -> Classes | None:
-    """The section about classes; None before the main pair has selected anything under the first seed."""
+    """The section about classes; None where there are none, or before the main pair has selected anything."""
     c = run.configuration
+    if c.classless:
+        return None
     own = [one for one in run.selections() if (one.method, one.selector) == main and one.seed == c.seed]
     if not own:
         return None
@@ -293,12 +297,18 @@ def facts(run: Run) -> list[str]:
     if described:
         found.append(f"{count_of(described['train'], 'sample')} to train on")
         found.append(f"{described['test']:,} to test on")
-        found.append(f"{len(described['classes']):,} classes")
+        found.append(_what_is_learned(described))
     if c.label_noise:
         found.append(f"{percent(c.label_noise)} of labels drawn at random")
     if c.labels:
         found.append("labels replaced")
     return [*found, f"network {c.model}", count_of(c.seeds, "seed")]
+
+
+def _what_is_learned(described: dict[str, Any]) -> str:
+    if described["classes"]:
+        return count_of(len(described["classes"]), "class")
+    return count_of(described["outputs"], "number") + " to predict" if described["numbers"] else "no classes"
 
 
 def settings(run: Run) -> list[tuple[str, list[tuple[str, str]]]]:
@@ -309,8 +319,8 @@ def settings(run: Run) -> list[tuple[str, list[tuple[str, str]]]]:
         fingerprints = ", ".join(f"{split} {value}" for split, value in described["fingerprint"].items())
         data += [
             ("samples", f"{described['train']:,} to train on, {described['test']:,} to test on"),
-            ("classes", f"{len(described['classes']):,}"),
-            ("one input", " x ".join(str(size) for size in described["shape"])),
+            ("learned", _what_is_learned(described)),
+            ("one input", _input(described)),
             ("labels drawn at random", f"{len(described['labels_drawn_at_random']):,}"),
             ("fingerprint", fingerprints),
         ]
@@ -331,6 +341,12 @@ def settings(run: Run) -> list[tuple[str, list[tuple[str, str]]]]:
     machine += [(name, str(value)) for name, value in run.manifest.get("machine", {}).items()]
     machine += [(name, str(value)) for name, value in run.manifest.get("versions", {}).items()]
     return [("Data", data), ("Scoring and proof", method), ("Machine and versions", machine)]
+
+
+def _input(described: dict[str, Any]) -> str:
+    size = " x ".join(str(size) for size in described["shape"])
+    words = described["vocabulary"]
+    return size if words is None else f"{size} tokens, of {words:,} known"
 
 
 def recipes(run: Run) -> list[tuple[str, str, str]]:

@@ -45,7 +45,8 @@ def data_name(dataset: str) -> str:
 def count_of(number: int, noun: str) -> str:
     """A number with its noun.
 
-    >>> count_of(1, "seed"), count_of(1438, "sample")
-    ('1 seed', '1,438 samples')
+    >>> count_of(1, "seed"), count_of(1438, "sample"), count_of(6, "class")
+    ('1 seed', '1,438 samples', '6 classes')
     """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"

@@ -8,11 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from moso.evaluation.summary import ACCURACY
 from moso.files import write_table
 from moso.run.selections import Selection
 
 FULL = "full"
-_COLUMNS = ("method", "selector", "parameters", "ratio", "seed", "network", "recipe", "match", "samples", "accuracy")
+_ORDER = ("method", "selector", "parameters", "ratio", "seed", "network", "recipe", "match")
+_COLUMNS = (*_ORDER, "samples", "metric", "unit", "better", "value", "accuracy")
 
 
 @dataclass(frozen=True)
@@ -52,13 +54,17 @@ def cell_path(root: Path, cell: Cell) -> Path:
 
 
 def all_cells(root: Path) -> list[dict[str, Any]]:
-    """Every finished cell of a run with its result, in a fixed order."""
+    """Every finished cell of a run with its result, in a fixed order; `accuracy` is None if something else counts."""
     found = [json.loads(path.read_text(encoding="utf-8")) for path in (root / "evaluation").glob("*.json")]
-    return sorted(found, key=lambda row: tuple(row[name] for name in _COLUMNS[:8]))
+    for row in found:
+        row["accuracy"] = row["value"] if row["metric"] == ACCURACY.name else None
+    return sorted(found, key=lambda row: tuple(row[name] for name in _ORDER))
 
 
 def write_cells_view(root: Path) -> None:
     """`evaluation.parquet`: a row a cell."""
     rows = all_cells(root)
     if rows:
-        write_table(root / "evaluation.parquet", pa.table({name: [row[name] for row in rows] for name in _COLUMNS}))
+        columns = {name: pa.array([row[name] for row in rows]) for name in _COLUMNS}
+        columns["accuracy"] = columns["accuracy"].cast(pa.float64())
+        write_table(root / "evaluation.parquet", pa.table(columns))

@@ -14,6 +14,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from moso.data.readers import MEMORY_LIMIT_BYTES
+from moso.data.sources.registry import answers_are_numbers
 from moso.errors import MosoError, unknown_name
 from moso.evidence import Sampling
 from moso.methods import METHODS, find_method
@@ -25,8 +26,10 @@ FORMAT: Literal[1] = 1
 # Shortcuts a user may give in place of a recipe's own settings; they are resolved into it.
 _BOTH = {"epochs", "batch_size", "learning_rate", "augmentation"}
 _SHORTCUTS = {*_BOTH, "retrain_epochs"}
-# The recipe that fits a data set unless the user names one; cpu-small for all others.
-_RECIPES = {"digits": "digits"}
+# The network and the recipe that fit a data set unless the user names others; by what stands before the colon.
+_FITTING = {"digits": ("convnet", "digits"), "text": ("bag", "text")}
+_FITTING_NUMBERS = ("mlp-w32", "table")
+_FITTING_IMAGES = ("convnet", "cpu-small")
 
 
 class Configuration(BaseModel):
@@ -49,6 +52,7 @@ class Configuration(BaseModel):
         MEMORY_LIMIT_BYTES / 2**30, ge=0, description="GiB of decoded images kept in memory; more stays encoded"
     )
     test_share: float = Field(0.2, gt=0, lt=1, description="share held out where the data has no test split")
+    classless: bool = Field(False, description="samples have no classes: numbers to predict, or a loss of the user's")
     model: str = Field("convnet", description="the surrogate's network")
     retrain_model: str = Field("", description="the network retrained on what is kept, if another")
     partitions: int = Field(5, ge=1, description="the paper's I; 1 means none")
@@ -56,7 +60,9 @@ class Configuration(BaseModel):
     sampling: Sampling = Field("stratified", description="how time steps are drawn; 'uniform' is the paper's")
     form: Form = Field("paper", description="'paper' or 'centred' form of the score")
     parameters: Literal["all", "head"] = Field("all", description="which parameters' gradients are compared")
-    score_batch_size: int = Field(256, ge=1, description="samples a batch while scoring")
+    score_batch_size: int | None = Field(
+        None, ge=1, description="samples a batch while scoring; found by itself if not given"
+    )
     methods: tuple[str, ...] = ("moso", "moso-standardised", "moso-rank")
     selectors: tuple[str, ...] = Field((), description="how samples are chosen; without it, each method's own way")
     ratios: tuple[float, ...] = Field((0.4, 0.6, 0.8), description="shares to remove")
@@ -85,8 +91,12 @@ class Configuration(BaseModel):
         if values.get("format", FORMAT) != FORMAT:
             raise MosoError(f"format {values['format']} is not known to this version, which reads format {FORMAT}")
         shortcuts = {name: values.pop(name) for name in _SHORTCUTS if name in values}
+        dataset = str(values.get("dataset", "digits"))
+        values.setdefault("classless", answers_are_numbers(dataset))
+        model, recipe = _fitting(dataset)
+        values.setdefault("model", model)
         # A file with a format was written by a run: its recipe is all there, whatever became of the named one.
-        named = None if "format" in values else load_recipe(str(values.setdefault("recipe", _recipe_for(values))))
+        named = None if "format" in values else load_recipe(str(values.setdefault("recipe", recipe)))
         for stage in ("surrogate", "retraining"):
             table = values.get(stage, {})
             if not isinstance(table, dict):
@@ -124,7 +134,7 @@ class Configuration(BaseModel):
         """Refuse names that are not known and ratios that make no sense, before anything is loaded."""
         for method, selector in self.pairs():
             find_method(method)
-            find_selector(selector)
+            self.check_selector(selector)
         for ratio in self.ratios:
             check_ratio(ratio)
 
@@ -147,9 +157,19 @@ class Configuration(BaseModel):
         """The (method, selector) pairs of this run, the two random baselines included."""
         chosen = []
         for method in self.methods:
-            own = find_method(method).selector
-            chosen += [(method, selector) for selector in (self.selectors or (own,))]
-        return list(dict.fromkeys([*chosen, ("random", "random"), ("random", "balanced")]))
+            chosen += [(method, selector) for selector in (self.selectors or (self.selector_of(method),))]
+        baselines = [("random", "random")] if self.classless else [("random", "random"), ("random", "balanced")]
+        return list(dict.fromkeys([*chosen, *baselines]))
+
+    def selector_of(self, method: str) -> str:
+        """A method's own selector; `top` in place of one that chooses class by class where there are no classes."""
+        own = find_method(method).selector
+        return "top" if self.classless and _by_class(own) else own
+
+    def check_selector(self, name: str) -> None:
+        """Refuse a selector that is not known, or that chooses class by class where there are no classes."""
+        if _by_class(name) and self.classless:
+            raise MosoError(f"selector {name!r} chooses class by class, but the samples have no classes; use 'top'")
 
     @property
     def memory_limit_bytes(self) -> int:
@@ -169,8 +189,15 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise MosoError(f"{path} cannot be read as TOML: {problem}") from problem
 
 
-def _recipe_for(values: dict[str, Any]) -> str:
-    return _RECIPES.get(str(values.get("dataset", "digits")).split(":")[0], "cpu-small")
+def _fitting(dataset: str) -> tuple[str, str]:
+    kind = dataset.partition(":")[0]
+    if kind in _FITTING:
+        return _FITTING[kind]
+    return _FITTING_NUMBERS if answers_are_numbers(dataset) else _FITTING_IMAGES
+
+
+def _by_class(selector: str) -> bool:
+    return "labels" in find_selector(selector).needed()
 
 
 def _device(name: str) -> str:

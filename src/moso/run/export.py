@@ -1,7 +1,8 @@
 """`moso export`: what a selection keeps, for other programs: as indices, or as the pruned data itself.
 
 Indices: `csv` and `parquet` have a row a kept sample (id, position, label, and in Parquet the score of the method),
-`npy` has the positions as int64, or the ids. Data: `parquet-data` (`export_parquet`) and `folder` (`export_folder`).
+`npy` has the positions as int64, or the ids. Data: `parquet-data` (`export_parquet`), `folder` (`export_folder`) and
+`text` (`export_text`).
 
 Labels are the ones that were trained on: where a run replaced labels or made them noisy, those. Everything is
 written to a temporary name beside the target and renamed, so that a target is whole or not there.
@@ -20,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from moso.data.sources.text_files import SUFFIXES
 from moso.errors import MosoError, unknown_name
 from moso.files import TEMPORARY, replacing, write_json, write_table
 from moso.methods import find_method
@@ -27,12 +29,15 @@ from moso.progress import Progress, silent
 from moso.run.export_folder import write_image_folder
 from moso.run.export_parquet import write_parquet
 from moso.run.export_split import Split, check_unchanged
+from moso.run.export_text import text_file, write_texts
 from moso.run.originals import Originals
 from moso.run.reading import CUSTOM, Run
 from moso.run.selections import Selection, read_selection
 
 _INDICES = ("csv", "npy", "parquet")
-FORMATS = (*_INDICES, "parquet-data", "folder")
+FORMATS = (*_INDICES, "parquet-data", "folder", "text")
+# Files that can only be texts; .csv and .parquet are indices unless the format says otherwise.
+_TEXT_SUFFIXES = (".txt", ".label", ".tsv", ".jsonl")
 # A folder is overwritten only if this is in it: then it is an export, and nobody's photographs.
 _MARKER = ".moso-export.json"
 
@@ -73,7 +78,7 @@ def export_kept(
     True
     """
     target = Path(out)
-    form = _form(target, form)
+    form = _form(target, form, run.configuration.dataset)
     _check_options(form, ids, with_test, link)
     if seed is not None and seed not in run.configuration.all_seeds():
         known = ", ".join(str(one) for one in run.configuration.all_seeds())
@@ -86,12 +91,16 @@ def export_kept(
             _write_indices(run, selection, kept, form, ids, temporary)
         return exported
 
+    dataset = run.configuration.dataset
+    suffix = text_file(dataset).suffix if form == "text" else ".parquet"
     splits = _splits(run, kept, with_test)
-    if form == "parquet-data" and target.suffix == ".parquet":
+    if form == "text" and target.suffix.lower() in set(SUFFIXES) - {suffix.lower()}:
+        raise MosoError(f"the texts come from a {suffix} file and stay one: end {target.name} in {suffix}")
+    if form != "folder" and target.suffix.lower() == suffix.lower():
         if with_test:
-            raise MosoError(f"--with-test writes train.parquet and test.parquet: give a folder instead of {target}")
+            raise MosoError(f"--with-test writes train{suffix} and test{suffix}: give a folder instead of {target}")
         with _file(target, overwrite) as temporary:
-            write_parquet(splits["train"], run.configuration.dataset, temporary, progress)
+            _write_split(form, "train", splits["train"], dataset, temporary, progress)
         return exported
     _check_outside(run, target)
     with _folder(target, overwrite) as temporary:
@@ -99,18 +108,28 @@ def export_kept(
             write_image_folder(splits, temporary, link, progress)
         else:
             for name, split in splits.items():
-                write_parquet(split, run.configuration.dataset, temporary / f"{name}.parquet", progress)
+                own = text_file(dataset, test=name == "test").suffix if form == "text" else suffix
+                _write_split(form, name, split, dataset, temporary / f"{name}{own}", progress)
         write_json(temporary / _MARKER, {"dataset": run.configuration.dataset, **asdict(selection)})
     return exported
 
 
-def _form(target: Path, form: str | None) -> str:
+def _write_split(form: str, name: str, split: Split, dataset: str, path: Path, progress: Progress) -> None:
+    if form == "text":
+        write_texts(split, dataset, path, progress, test=name == "test")
+    else:
+        write_parquet(split, dataset, path, progress)
+
+
+def _form(target: Path, form: str | None, dataset: str) -> str:
     if form is None:
-        form = target.suffix.lower().removeprefix(".")
-        if form not in _INDICES:
+        suffix = target.suffix.lower()
+        texts = suffix in _TEXT_SUFFIXES and dataset.startswith("text:")
+        form = "text" if texts else suffix.removeprefix(".")
+        if form not in (*_INDICES, "text"):
             raise MosoError(
                 f"the name {target.name} does not say what to write; end it in .csv, .npy or .parquet, "
-                "or give --format parquet-data or --format folder"
+                "or give --format parquet-data, --format folder or --format text"
             )
     if form not in FORMATS:
         raise unknown_name("format", form, FORMATS)
@@ -121,7 +140,7 @@ def _check_options(form: str, ids: bool, with_test: bool, link: bool) -> None:
     if ids and form != "npy":
         raise MosoError(f"--ids belongs to npy; format {form} has the ids anyway")
     if with_test and form in _INDICES:
-        raise MosoError(f"--with-test belongs to parquet-data and folder; format {form} lists training samples")
+        raise MosoError(f"--with-test belongs to parquet-data, folder and text; format {form} lists training samples")
     if link and form != "folder":
         raise MosoError(f"--link belongs to format folder, not to {form}")
 

@@ -1,7 +1,8 @@
-"""The pruned data as Parquet that `parquet:` and Hugging Face `datasets` open again, class names and all.
+"""The pruned data as Parquet that `parquet:`, `text:` and Hugging Face `datasets` open again, class names and all.
 
-Images are in Hugging Face's layout, `image: struct<bytes, path>`; numbers are a column a feature, under their own
-names where they came from a Parquet file. Beside them `label`, the class index, and `id`, the sample's id.
+Images are in Hugging Face's layout, `image: struct<bytes, path>`; texts are a column `text`; numbers are a column a
+feature, under their own names where they came from a Parquet file. Beside them `label`, the class index, or `target`,
+the number to predict, and `id`, the sample's id.
 """
 
 import json
@@ -26,20 +27,43 @@ MOST_COLUMNS = 1_000
 
 def write_parquet(split: Split, dataset: str, path: Path, progress: Progress) -> None:
     """One split as a Parquet file; `dataset` is the name the data was opened by."""
-    inputs = pa.schema({"image": _IMAGE}) if split.has_pictures else _number_schema(split, dataset)
-    schema = pa.schema([*inputs, pa.field("label", pa.int64()), pa.field("id", split.samples.ids.type)])
+    inputs = _input_schema(split, dataset)
+    answer = _answer_field(split)
+    schema = pa.schema([*inputs, answer, pa.field("id", split.samples.ids.type)])
     described = {field.name: _description(field.type) for field in schema}
-    described["label"] = {"names": list(split.samples.classes), "_type": "ClassLabel"}
+    if split.samples.classes:
+        described[answer.name] = {"names": list(split.samples.classes), "_type": "ClassLabel"}
     schema = schema.with_metadata({"huggingface": json.dumps({"info": {"features": described}})})
     done = 0
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for rows in split.blocks():
-            columns = _images(split, rows) if split.has_pictures else _numbers(split, rows, inputs)
-            labels, ids = [row.label for row in rows], [row.id for row in rows]
-            own = [pa.array(labels, pa.int64()), pa.array(ids, split.samples.ids.type)]
+            columns = _inputs(split, rows, inputs)
+            answers = [row.label if row.target is None else row.target for row in rows]
+            own = [pa.array(answers, answer.type), pa.array([row.id for row in rows], split.samples.ids.type)]
             writer.write_table(pa.Table.from_arrays([*columns, *own], schema=schema))
             done += len(rows)
             progress("exporting", done, len(split.positions))
+
+
+def _input_schema(split: Split, dataset: str) -> pa.Schema:
+    if split.has_pictures:
+        return pa.schema({"image": _IMAGE})
+    return pa.schema({"text": pa.string()}) if split.has_texts else _number_schema(split, dataset)
+
+
+def _answer_field(split: Split) -> pa.Field:
+    targets = split.samples.targets
+    if targets is None:
+        return pa.field("label", pa.int64())
+    return pa.field("target", pa.float32() if targets.ndim == 1 else pa.list_(pa.float32(), targets.shape[1]))
+
+
+def _inputs(split: Split, rows: list[Row], schema: pa.Schema) -> list[pa.Array]:
+    if split.has_pictures:
+        return _images(split, rows)
+    if split.has_texts:
+        return [pa.array([split.originals.text(row.id) for row in rows], pa.string())]
+    return _numbers(split, rows, schema)
 
 
 def _images(split: Split, rows: list[Row]) -> list[pa.Array]:

@@ -23,10 +23,11 @@ _SUFFIXES = {"JPEG": ".jpg", "PNG": ".png", "WEBP": ".webp", "BMP": ".bmp", "GIF
 
 @dataclass(frozen=True)
 class Row:
-    """One exported sample: its id, and the index of the class it was trained as."""
+    """One exported sample: its id, and the index of the class it was trained as, or the numbers to predict."""
 
     id: int | str
     label: int
+    target: float | list[float] | None = None
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,19 @@ class Split:
         for start in range(0, len(self.positions), BLOCK):
             positions = self.positions[start : start + BLOCK]
             ids, labels = self.samples.ids.take(pa.array(positions)).to_pylist(), self.samples.labels[positions]
-            yield [Row(one, label) for one, label in zip(ids, labels.tolist(), strict=True)]
+            targets = self.samples.targets
+            numbers = [None] * len(ids) if targets is None else targets[positions].tolist()
+            yield [Row(*row) for row in zip(ids, labels.tolist(), numbers, strict=True)]
 
     @property
     def has_pictures(self) -> bool:
         """Whether the samples are images."""
         return self.originals.samples.picture(0) is not None
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether the samples are texts."""
+        return self.originals.samples.text(0) is not None
 
     def image(self, sample_id: int | str) -> tuple[Path | bytes, str]:
         """An image and the suffix of its file: the source's own file or bytes, or else a PNG of its pixels."""

@@ -12,13 +12,17 @@ from torch import nn
 
 from moso.data.dataset import DataSet, open_dataset
 from moso.data.partition import partition
+from moso.data.samples import outputs
+from moso.errors import MosoError
+from moso.evaluation.metrics import Metric, PerSample, accuracy, mean_loss, measured, own_metric, r_squared
 from moso.evidence import ParameterFilter, sample_steps
-from moso.gradients import Loss, cross_entropy
+from moso.gradients import Loss
 from moso.models import build_model, classifier_head
 from moso.run.configuration import Configuration
 from moso.run.directory import RunDirectory
 from moso.selection import kept_count
 from moso.training.loop import TrainingData
+from moso.training.losses import loss_for, squared_error
 from moso.training.recipe import TrainingRecipe
 
 ModelFactory = Callable[[int], nn.Module]
@@ -36,15 +40,17 @@ class Effort:
 class Job:
     """The data, the networks and the loss of one run.
 
-    `build` and `loss` are given where the user brought their own; otherwise they follow from the configuration.
+    `build`, `own_loss` and `own_metric` are given where the user brought their own; otherwise they follow from the
+    configuration and from what is to be predicted.
     """
 
     directory: RunDirectory
     configuration: Configuration
     data: DataSet
     build: ModelFactory | None = None
-    loss: Loss = cross_entropy
+    own_loss: Loss | None = None
     effort: Effort = Effort()
+    own_metric: PerSample | None = None
 
     @classmethod
     def open(cls, root: Path, configuration: Configuration | None = None, effort: Effort | None = None) -> "Job":
@@ -66,8 +72,29 @@ class Job:
             name = self.configuration.model
             if retraining and self.configuration.retrain_model:
                 name = self.configuration.retrain_model
-            model = build_model(name, self.data.train.shape, len(self.data.train.classes), seed)
+            train = self.data.train
+            model = build_model(
+                name, train.shape, outputs(train), seed, vocabulary=train.vocabulary, numbers=train.targets is not None
+            )
         return model.to(self.device)
+
+    @property
+    def loss(self) -> Loss:
+        """What is minimised, `loss(model, batch) -> [batch]`."""
+        return self.own_loss or loss_for(self.data.train)
+
+    @cached_property
+    def metric(self) -> Metric:
+        """What a retrained network is judged by on the test."""
+        test = self.data.test
+        assert test is not None, "only runs with a test split are judged"
+        if self.own_metric is not None:
+            return own_metric(self.own_metric)
+        if test.targets is None and test.classes and isinstance(test.evaluation_view()[0], tuple | list):
+            return accuracy()
+        if test.targets is None or self.loss is not squared_error:
+            return mean_loss(self.loss)  # what outputs mean is the user's secret: log rates, quantiles, logits
+        return r_squared(test.answers)
 
     @lru_cache(maxsize=16)  # noqa: B019 - a job lives as long as its process
     def partitions(self, seed: int) -> list[NDArray[np.int64]]:
@@ -101,6 +128,9 @@ class Job:
     def check(self) -> None:
         """Refuse what cannot work, before hours are spent on what comes before it."""
         c = self.configuration
+        if c.classless == bool(self.data.train.classes):
+            found = "classes" if self.data.train.classes else "no classes"
+            raise MosoError(f"the configuration says classless = {str(c.classless).lower()}, but the data has {found}")
         for seed in c.all_seeds():
             for positions in self.partitions(seed):
                 self.time_steps(positions, seed)
@@ -108,7 +138,9 @@ class Job:
             # One batch through the training view: what it cannot do to such inputs is found out now.
             self.training_data(recipe, np.arange(1), c.seed).view.batch(np.arange(1))
         self.model(c.seed)
-        self.model(c.seed, retraining=True)
+        retrained, test = self.model(c.seed, retraining=True), self.data.test
+        if test is not None:
+            measured(retrained, test.evaluation_view(), np.arange(min(2, len(test))), self.metric)
         for ratio in c.ratios:
             kept_count(len(self.data.train), ratio)
 

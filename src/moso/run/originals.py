@@ -1,4 +1,4 @@
-"""The samples of a run as their source has them, by id: pictures and encoded bytes, without decoding everything.
+"""The samples of a run as their source has them, by id: pictures, texts and encoded bytes, without decoding everything.
 
 A run may hold its data in memory, decoded and resized; whoever wants a picture to look at, or the file itself,
 goes back to the source.
@@ -54,6 +54,10 @@ class Originals:
     def picture(self, sample_id: int | str) -> Image.Image | None:
         """The sample in its original size, or None where samples are no pictures."""
         return self.samples.picture(self.position(sample_id))
+
+    def text(self, sample_id: int | str) -> str | None:
+        """The sample as a text, or None where samples are no texts."""
+        return self.samples.text(self.position(sample_id))
 
     def encoded(self, sample_id: int | str) -> Path | bytes | None:
         """The file or the bytes that the sample was decoded from, or None where it was not encoded."""

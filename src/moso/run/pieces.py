@@ -15,6 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from moso.evaluation.metrics import measured
+from moso.evaluation.summary import ACCURACY
 from moso.evidence import Recorder, Trajectory, read_state, step_terms, terms_path, write_terms
 from moso.evidence.trajectory import write_state
 from moso.files import write_json
@@ -22,7 +24,7 @@ from moso.progress import Progress
 from moso.run.cells import Cell, cell_path
 from moso.run.job import Job
 from moso.run.selections import read_selection
-from moso.training.loop import Checkpoints, predict, threads, train
+from moso.training.loop import Checkpoints, threads, train
 
 
 @dataclass(frozen=True)
@@ -164,14 +166,21 @@ def retrain(job: Job, progress: Progress, cell: dict[str, Any]) -> None:
 def _tested(job: Job, model: nn.Module) -> dict[str, Any]:
     test = job.data.test
     assert test is not None, "the evaluate stage refuses data without a test split"
-    outputs = predict(model, test.evaluation_view(), np.arange(len(test)), loader_workers=job.effort.loader_workers)
-    correct = (outputs.argmax(1).numpy() == test.labels).astype(np.int64)
-    classes = len(test.classes)
-    return {
-        "accuracy": 100.0 * float(correct.mean()),
-        "class_correct": np.bincount(test.labels, weights=correct, minlength=classes).astype(int).tolist(),
-        "class_count": np.bincount(test.labels, minlength=classes).tolist(),
+    view, metric, everything = test.evaluation_view(), job.metric, np.arange(len(test))
+    values = measured(model, view, everything, metric, loader_workers=job.effort.loader_workers)
+    measure = metric.measure
+    scale = 100.0 if measure.unit == "%" else 1.0
+    found = {
+        "metric": measure.name,
+        "unit": measure.unit,
+        "better": measure.better,
+        "value": scale * float(values.mean()),
     }
+    if measure != ACCURACY:
+        return found
+    classes = len(test.classes)
+    correct = np.bincount(test.labels, weights=values, minlength=classes).astype(int).tolist()
+    return {**found, "class_correct": correct, "class_count": np.bincount(test.labels, minlength=classes).tolist()}
 
 
 def _kept(job: Job, cell: Cell) -> NDArray[np.int64]:

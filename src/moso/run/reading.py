@@ -64,7 +64,14 @@ class Run:
             raise MosoError(f"{self.directory.root} was made with a network of its maker's own; build it yourself")
         data = self.manifest["dataset"]
         seed = self.configuration.seed if seed is None else seed
-        return build_model(self.configuration.model, tuple(data["shape"]), len(data["classes"]), seed)
+        return build_model(
+            self.configuration.model,
+            tuple(data["shape"]),
+            data["outputs"],
+            seed,
+            vocabulary=data["vocabulary"],
+            numbers=data["numbers"],
+        )
 
     def samples(self, split: Literal["train", "test"] = "train") -> Samples:
         """The samples of a split: ids, labels, class names, pictures."""

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from moso.data.samples import Samples
 from moso.errors import MosoError
 from moso.evidence import PartitionTerms, read_terms, terms_path
 from moso.files import write_json, write_table
@@ -62,9 +63,16 @@ def _write_view(job: Job, seed: int, home: Path) -> None:
     part_of = np.empty(len(train), dtype=np.int32)
     for part, positions in enumerate(job.partitions(seed)):
         part_of[positions] = part
-    columns = {"id": train.ids, "label": pa.array(train.labels), "partition": pa.array(part_of)}
+    columns = {"id": train.ids, "label": _answers(train), "partition": pa.array(part_of)}
     columns |= {name: pa.array(values) for name, values in read_scores(home).items()}
     write_table(home / "scores.parquet", pa.table(columns))
+
+
+def _answers(samples: Samples) -> pa.Array:
+    """Class indices; where there are no classes the numbers to predict, or nothing."""
+    if samples.classes:
+        return pa.array(samples.labels)
+    return pa.nulls(len(samples)) if samples.targets is None else pa.array(samples.targets.tolist())
 
 
 def read_scores(home: Path) -> dict[str, NDArray[np.float64]]:

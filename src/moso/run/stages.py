@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Protocol
 
+from moso.data.samples import outputs
 from moso.errors import MosoError
 from moso.methods import find_method
 from moso.run.cells import FULL, Cell, write_cells_view
@@ -49,7 +50,10 @@ def begin(job: Job) -> None:
                 "train": len(train),
                 "test": 0 if job.data.test is None else len(job.data.test),
                 "classes": list(train.classes),
+                "outputs": outputs(train),
+                "numbers": train.targets is not None,
                 "shape": list(train.shape),
+                "vocabulary": train.vocabulary,
                 "labels_drawn_at_random": _drawn_ids(job),
             },
             **surroundings(),
@@ -95,7 +99,7 @@ def select_stage(job: Job, pairs: Sequence[Pair] = (), ratios: Sequence[float] =
                 kept = select(
                     scores[name],
                     ratio=ratio,
-                    labels=train.labels,
+                    labels=train.labels if train.classes else None,
                     selector=selector,
                     seed=seed,
                     ids=train.ids.to_numpy(zero_copy_only=False),
@@ -108,7 +112,7 @@ def select_stage(job: Job, pairs: Sequence[Pair] = (), ratios: Sequence[float] =
 def evaluate_stage(job: Job, executor: Executor, pairs: Sequence[Pair] = (), ratios: Sequence[float] = ()) -> None:
     """Retrain on what every selection keeps, and on all data; test each."""
     if job.data.test is None:
-        raise MosoError("there is no test data to measure accuracy on")
+        raise MosoError("there is no test data to measure anything on")
     _perform(job, executor, evaluation_pieces(job, pairs, ratios))
     write_cells_view(job.directory.root)
 

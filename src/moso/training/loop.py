@@ -1,4 +1,4 @@
-"""The one training loop: plain SGD on addressed batches, resumable at any step to the same bits.
+"""The one training loop: SGD or AdamW on addressed batches, resumable at any step to the same bits.
 
 Which samples make up the batches of an epoch is a function of (seed, epoch, sample id), so a run that was
 killed goes on from its last saved position as if nothing had happened. Surrogates, retrainings and
@@ -100,13 +100,7 @@ def train(
     schedule_epoch = max(1, round(total / recipe.epochs))
     if recipe.channels_last:
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    optimizer = torch.optim.SGD(
-        [parameter for parameter in model.parameters() if parameter.requires_grad],
-        lr=recipe.learning_rate,
-        momentum=recipe.momentum,
-        nesterov=recipe.nesterov,
-        weight_decay=recipe.weight_decay,
-    )
+    optimizer = optimizer_for(model, recipe)
     scaler = torch.amp.GradScaler(device.type, enabled=recipe.precision == "float16")
     history, epoch_loss, step = _resume(checkpoints, model, optimizer)
     saved_at = time.monotonic()
@@ -141,6 +135,15 @@ def train(
     if checkpoints is not None:
         checkpoints.on_save(time.monotonic() - saved_at)
     return history
+
+
+def optimizer_for(model: nn.Module, recipe: TrainingRecipe) -> torch.optim.Optimizer:
+    """The recipe's optimiser, one group of everything that is trained."""
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    rate, decay = recipe.learning_rate, recipe.weight_decay
+    if recipe.optimizer == "adamw":
+        return torch.optim.AdamW(trained, lr=rate, betas=(recipe.momentum, 0.999), weight_decay=decay)
+    return torch.optim.SGD(trained, lr=rate, momentum=recipe.momentum, nesterov=recipe.nesterov, weight_decay=decay)
 
 
 def _update(
@@ -186,9 +189,8 @@ def _save(
 ) -> None:
     state = {f"model.{name}": value for name, value in model.state_dict().items()}
     for number, parameter in enumerate(optimizer.param_groups[0]["params"]):
-        buffer = optimizer.state[parameter].get("momentum_buffer")
-        if buffer is not None:
-            state[f"momentum.{number}"] = buffer
+        own = optimizer.state[parameter].items()
+        state |= {f"optimizer.{number}.{name}": value for name, value in own if value is not None}
     note = {
         "step": step,
         "epoch_loss": epoch_loss,
@@ -207,11 +209,14 @@ def _resume(
     own = {name.removeprefix("model."): value for name, value in state.items() if name.startswith("model.")}
     check_fits(model, own, f"the saved position {checkpoints.path}")
     model.load_state_dict(own)
-    for number, parameter in enumerate(optimizer.param_groups[0]["params"]):
-        if f"momentum.{number}" in state:
-            optimizer.state[parameter]["momentum_buffer"] = (
-                state[f"momentum.{number}"].to(parameter.device).contiguous(memory_format=_format_of(parameter))
-            )
+    parameters = optimizer.param_groups[0]["params"]
+    for key, value in state.items():
+        if key.startswith("optimizer."):
+            _, number, name = key.split(".")
+            parameter = parameters[int(number)]
+            if name != "step":  # AdamW counts on the CPU
+                value = value.to(parameter.device).contiguous(memory_format=_format_of(parameter))
+            optimizer.state[parameter][name] = value
     return History(note["loss"], note["learning_rate"]), note["epoch_loss"], note["step"]
 
 

@@ -19,11 +19,15 @@ from moso.errors import MosoError, unknown_name
 Schedule = Literal["cosine", "multi-step", "one-cycle", "constant"]
 Precision = Literal["float32", "bfloat16", "float16"]
 Match = Literal["epochs", "steps"]
+Optimizer = Literal["sgd", "adamw"]
 Kind = TypeVar("Kind", bound=BaseModel)
 
 
 class TrainingRecipe(BaseModel):
-    """One training run by stochastic gradient descent, whatever the network and the data.
+    """One training run, whatever the network and the data.
+
+    MoSo's formula is about stochastic gradient descent. AdamW is there because some networks do not train without it;
+    scores then weigh time steps by its rate and compare gradients as they are, not as AdamW rescales them.
 
     >>> TrainingRecipe(epochs=2, batch_size=64, learning_rate=0.1, schedule="cosine").momentum
     0.9
@@ -31,6 +35,7 @@ class TrainingRecipe(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
 
+    optimizer: Optimizer = Field("sgd", description="stochastic gradient descent, or AdamW")
     epochs: int = Field(ge=1, description="passes over the data")
     batch_size: int = Field(ge=1, description="samples a step, at most; batches are equal to within one")
     learning_rate: float = Field(gt=0, description="the highest rate of the run")
@@ -41,9 +46,9 @@ class TrainingRecipe(BaseModel):
     )
     decay: float = Field(0.1, gt=0, le=1, description="what multi-step multiplies the rate by at each milestone")
     warmup_epochs: float = Field(0.0, ge=0, description="epochs over which the rate first rises, in equal steps")
-    momentum: float = Field(0.9, ge=0, lt=1, description="share of the last update that is carried on")
+    momentum: float = Field(0.9, ge=0, lt=1, description="share of the last update that is carried on; AdamW's beta1")
     nesterov: bool = Field(False, description="Nesterov's form of momentum")
-    weight_decay: float = Field(0.0, ge=0, description="pull of all parameters towards zero")
+    weight_decay: float = Field(0.0, ge=0, description="pull of all parameters towards zero; AdamW's is decoupled")
     clip_norm: float | None = Field(None, gt=0, description="largest norm of a step's gradient; without it, any")
     augmentation: Augmentation = Field("none", description="random changes of the training view")
     precision: Precision = Field("float32", description="numbers of the forward pass; below float32 by autocast")
@@ -72,6 +77,8 @@ class TrainingRecipe(BaseModel):
             raise _refused("schedule 'one-cycle' warms up by itself; leave warmup_epochs out")
         if self.nesterov and self.momentum == 0:
             raise _refused("nesterov needs a momentum above 0")
+        if self.nesterov and self.optimizer != "sgd":
+            raise _refused(f"nesterov belongs to optimizer 'sgd', not to '{self.optimizer}'")
         return self
 
     def changed(self, **changes: Any) -> "TrainingRecipe":

@@ -1,19 +1,19 @@
 """Locations with options: `PATH?label=coarse_label&image=img`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from urllib.parse import parse_qsl
 
 from moso.errors import MosoError, unknown_name
 
 # What may stand behind the question mark, and what it means.
-OPTIONS = ("label", "image", "features")
+OPTIONS = ("label", "target", "image", "features")
 
 
-def split_options(location: str) -> tuple[str, Mapping[str, str]]:
+def split_options(location: str, known: Sequence[str] = OPTIONS) -> tuple[str, Mapping[str, str]]:
     """The location itself, and its options.
 
-    `label` names the label column, `image` the column of encoded images, `features` the numeric columns to
-    learn from, separated by commas.
+    `label` names the column of classes, `target` a column of numbers to predict instead, `image` the column of encoded
+    images, `features` the numeric columns to learn from, separated by commas.
 
     >>> split_options("data/train.parquet?label=coarse_label")
     ('data/train.parquet', {'label': 'coarse_label'})
@@ -23,8 +23,19 @@ def split_options(location: str) -> tuple[str, Mapping[str, str]]:
         return place, {}
     options = dict(parse_qsl(query, keep_blank_values=True))
     for name in options:
-        if name not in OPTIONS:
-            raise unknown_name("option", name, OPTIONS)
+        if name not in known:
+            raise unknown_name("option", name, known)
     if not options or not all(options.values()):
         raise MosoError(f"options of {place!r} must be written NAME=COLUMN, joined by '&', not {query!r}")
+    if "label" in options and "target" in options:
+        raise MosoError(f"{place!r} has a label and a target: ?label=COLUMN is for classes, ?target=COLUMN for numbers")
     return place, options
+
+
+def predicts_numbers(location: str) -> bool:
+    """Whether the options say that a number is to be predicted.
+
+    >>> predicts_numbers("houses.parquet?target=price"), predicts_numbers("houses.parquet")
+    (True, False)
+    """
+    return any(name == "target" for name, _ in parse_qsl(location.partition("?")[2]))

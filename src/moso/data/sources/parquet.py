@@ -5,7 +5,8 @@ PATH is a folder with `train*.parquet` (shards in the order of their names) and 
 accompanied by the test files beside it; any other file stands alone, and a test split is held out of it.
 
 The label is the column `label`, `labels`, `target` or `fine_label`; `PATH?label=coarse_label` names another,
-`?image=COLUMN` the image, `?features=COLUMN,COLUMN` the numbers to learn from. Class names come from the file's
+`?target=COLUMN` a number to predict in its place, `?image=COLUMN` the image, `?features=COLUMN,COLUMN` the numbers to
+learn from. Class names come from the file's
 own description, or from a `classes.txt` beside it (`coarse_classes.txt` for `coarse_label`), or are numbers.
 Ids are row numbers over the shards in order.
 """
@@ -44,14 +45,14 @@ def open_parquet(request: Request) -> Opened:
         raise MosoError("data set 'parquet' needs a path: parquet:PATH")
     train_files, test_candidates = find_files(Path(place).expanduser())
     schema = _schema(train_files[0])
-    described = _described(schema)
+    described = description(schema)
     where = _where(train_files)
     columns = choose_columns(schema, options, described, where)
     classes = class_names(described, columns.label) or _listed_classes(train_files[0].parent, columns.label)
     train = _samples(train_files, columns, classes, request)
     for files in test_candidates:
         if _is_labelled(files, columns.label):
-            names = class_names(_described(_schema(files[0])), columns.label)
+            names = class_names(description(_schema(files[0])), columns.label)
             check_same_classes(train.classes, names, _where(files))
             return train, _samples(files, columns, train.classes, request)
     return train, None
@@ -98,7 +99,7 @@ def _schema(file: Path) -> pa.Schema:
         raise MosoError(f"{file} is not a readable Parquet file ({problem})") from problem
 
 
-def _described(schema: pa.Schema) -> Mapping[str, Any]:
+def description(schema: pa.Schema) -> Mapping[str, Any]:
     """Hugging Face's description of the columns, which travels in the file's metadata."""
     text = (schema.metadata or {}).get(b"huggingface")
     if text is None:
@@ -165,6 +166,7 @@ def _samples(files: Sequence[Path], columns: Columns, classes: Sequence[str] | N
 SOURCE = Source(
     "parquet:PATH",
     "Parquet files of images (Hugging Face layout or bytes) or numeric columns: a file, or a folder with "
-    "train*.parquet and test*.parquet; options ?label=COLUMN&image=COLUMN&features=COLUMN,COLUMN",
+    "train*.parquet and test*.parquet; options ?label=COLUMN&image=COLUMN&features=COLUMN,COLUMN, or ?target=COLUMN "
+    "for a number to predict",
     open_parquet,
 )

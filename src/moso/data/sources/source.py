@@ -25,11 +25,15 @@ class Request:
 
 @dataclass(frozen=True)
 class Source:
-    """A data source: how it is typed (`parquet:PATH`), what it is, and how it is opened."""
+    """A data source: how it is typed (`parquet:PATH`), what it is, and how it is opened.
+
+    `numbers` says that its answers are numbers to predict; elsewhere `?target=COLUMN` does.
+    """
 
     usage: str
     description: str
     open: Callable[[Request], Opened]
+    numbers: bool = False
 
     @property
     def name(self) -> str:

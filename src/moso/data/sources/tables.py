@@ -1,4 +1,6 @@
-"""A table's columns as samples: which one is the label, which ones are the input.
+"""A table's columns as samples: which one is the answer, which ones are the input.
+
+The answer is a class (`label`), or a number or a list of numbers where the user says so (`?target=COLUMN`).
 
 Two kinds of input: one column of encoded images (Hugging Face's `Image` layout, `struct<bytes, path>`, or plain
 binary), or numeric columns and lists of numbers, which are joined to one vector of features.
@@ -14,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from moso.data.images import Column, EncodedReader, Names
-from moso.data.samples import StoredSamples, check_labels
+from moso.data.samples import StoredSamples, check_labels, check_targets
 from moso.errors import MosoError
 
 LABEL_NAMES = ("label", "labels", "target", "fine_label")
@@ -24,11 +26,12 @@ _ROW_NAMES = ("id", "index", "__index_level_0__")
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that matter: the label, and either an image or features."""
+    """The columns that matter: the answer (a class, or else `numbers`), and either an image or features."""
 
     label: str
     image: str | None
     features: tuple[str, ...] = ()
+    numbers: bool = False
 
     def all(self) -> list[str]:
         """Every column to be read."""
@@ -44,23 +47,36 @@ def choose_columns(schema: pa.Schema, options: Mapping[str, str], described: Map
     >>> choose_columns(schema, {}, {}, "points.parquet").features
     ('x', 'y')
     """
-    for column in [*(options[name] for name in ("label", "image") if name in options), *_listed(options)]:
+    named = [options[name] for name in ("label", "target", "image") if name in options]
+    for column in [*named, *_listed(options)]:
         if column not in schema.names:
             raise MosoError(f"{where} has no column {column!r}; it has: {', '.join(schema.names)}")
-    label = options.get("label") or next((name for name in LABEL_NAMES if name in schema.names), None)
-    if label is None:
-        raise MosoError(
-            f"{where} has no column {', '.join(LABEL_NAMES[:-1])} or {LABEL_NAMES[-1]}; name one of its columns "
-            f"({', '.join(schema.names)}) as the label, with ?label=COLUMN"
-        )
+    label, numbers = choose_answer(schema.names, options, where)
     if "features" in options:
-        return Columns(label, None, _listed(options))
+        return Columns(label, None, _listed(options), numbers)
     image = options.get("image") or _image_column(schema, described, where)
     if image is not None:
         if not _holds_images(schema.field(image).type):
             raise MosoError(f"column {image!r} of {where} holds {schema.field(image).type}, not encoded images")
-        return Columns(label, image)
-    return Columns(label, None, _feature_columns(schema, label, described, where))
+        return Columns(label, image, numbers=numbers)
+    return Columns(label, None, _feature_columns(schema, label, described, where), numbers)
+
+
+def choose_answer(names: Sequence[str], options: Mapping[str, str], where: str) -> tuple[str, bool]:
+    """The column with the answers, and whether they are numbers to predict and not classes.
+
+    >>> choose_answer(["text", "target"], {}, "a.csv"), choose_answer(["text", "price"], {"target": "price"}, "b.csv")
+    (('target', False), ('price', True))
+    """
+    if "target" in options:
+        return options["target"], True
+    label = options.get("label") or next((name for name in LABEL_NAMES if name in names), None)
+    if label is None:
+        raise MosoError(
+            f"{where} has no column {', '.join(LABEL_NAMES[:-1])} or {LABEL_NAMES[-1]}; name one of its columns "
+            f"({', '.join(names)}) as the label, with ?label=COLUMN, or as a number to predict, with ?target=COLUMN"
+        )
+    return label, False
 
 
 def _listed(options: Mapping[str, str]) -> tuple[str, ...]:
@@ -96,7 +112,7 @@ def _feature_columns(schema: pa.Schema, label: str, described: Mapping[str, Any]
         if not _is_numeric(field.type):
             raise MosoError(
                 f"column {field.name!r} of {where} holds {field.type}, neither images nor numbers; "
-                "name the columns to learn from with ?image=COLUMN or ?features=COLUMN,COLUMN"
+                "name the columns to learn from with ?image=COLUMN or ?features=COLUMN,COLUMN, or open it as text:PATH"
             )
         features.append(field.name)
     if not features:
@@ -174,7 +190,8 @@ def read_label_column(
     try:
         labels = check_labels(column.to_numpy(), None if classes is None else len(classes))
     except MosoError as problem:
-        raise MosoError(f"{where}: {problem}") from problem
+        hint = "; if they are numbers to predict, name the column with ?target=COLUMN"
+        raise MosoError(f"{where}: {problem}{hint if pa.types.is_floating(column.type) else ''}") from problem
     if classes is not None:
         return labels, tuple(classes)
     return labels, tuple(str(number) for number in range(int(labels.max(initial=-1)) + 1))
@@ -186,9 +203,17 @@ def table_samples(
     """The rows of a table as samples; ids are row numbers."""
     if table.num_rows == 0:
         raise MosoError(f"{where} has no rows")
-    labels, names = read_label_column(table[columns.label], classes, where)
+    answers, numbers = table[columns.label], None
+    labels, names = np.zeros(table.num_rows, dtype=np.int64), tuple[str, ...]()
+    if columns.numbers:
+        numbers = read_target_column(answers, f"column {columns.label!r} of {where}")
+    else:
+        labels, names = read_label_column(answers, classes, where)
     if columns.image is None:
-        return StoredSamples.from_arrays(_features(table, columns.features, where), labels, names)
+        features = _features(table, columns.features, where)
+        if numbers is not None:
+            return StoredSamples.from_arrays(features, targets=numbers)
+        return StoredSamples.from_arrays(features, labels, names)
     ids = pa.array(np.arange(table.num_rows))
     images = table[columns.image]
     if pa.types.is_struct(images.type):
@@ -197,7 +222,21 @@ def table_samples(
     else:
         encoded = Column(images)
     reader = EncodedReader.measured(encoded, Names(ids, f"{where} row "), table.num_rows, resize)
-    return StoredSamples(ids, labels, names, reader)
+    return StoredSamples(ids, labels, names, reader, targets=numbers)
+
+
+def read_target_column(column: pa.ChunkedArray, where: str) -> NDArray[np.float32]:
+    """Numbers to predict: one a row, or a list of equal length in every row.
+
+    >>> read_target_column(pa.chunked_array([[1.5, 2.0]]), "prices")
+    array([1.5, 2. ], dtype=float32)
+    """
+    if not _is_numeric(column.type):
+        raise MosoError(f"{where} holds {column.type}, not numbers to predict")
+    try:
+        return check_targets(_numbers(column, where))
+    except MosoError as problem:
+        raise MosoError(f"{where}: {problem}") from problem
 
 
 def _features(table: pa.Table, features: Sequence[str], where: str) -> NDArray[np.float32]:

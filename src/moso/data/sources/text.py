@@ -1,0 +1,151 @@
+"""`text:PATH`: texts, each with a class or with a number to predict.
+
+PATH is a file, and a test split is held out of it; or a folder with a file `train.*` and perhaps `test.*`,
+`validation.*`, `val.*` or `dev.*`. `text_files` says which files there are.
+
+The text is the column `text`, `sentence` or `question`, the label the column `label`, `labels`, `target` or
+`fine_label`; `PATH?text=COLUMN&label=COLUMN` names others, `?target=COLUMN` a number to predict in place of a class.
+TREC's questions have their six coarse classes, with `?label=fine` the fine ones. Classes are sorted by name. Ids are
+row numbers.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from moso.data.samples import StoredSamples, check_targets
+from moso.data.sources.location import split_options
+from moso.data.sources.parquet import description
+from moso.data.sources.source import Opened, Request, Source
+from moso.data.sources.tables import choose_answer, class_names, read_label_column
+from moso.data.sources.text_files import SUFFIXES, Record, read_records
+from moso.data.text import TextReader
+from moso.errors import MosoError
+
+OPTIONS = ("text", "label", "target")
+TEXT_NAMES = ("text", "sentence", "question")
+_TESTS = ("test", "validation", "val", "dev")
+_TREC = (".txt", ".label")
+
+
+def open_text(request: Request) -> Opened:
+    """The training and test split of a file or folder."""
+    train_file, test_file, options = find_text(request.location)
+    train = _samples(train_file, options, None)
+    return train, None if test_file is None else _samples(test_file, options, train.classes)
+
+
+def find_text(location: str) -> tuple[Path, Path | None, Mapping[str, str]]:
+    """The training file, the test file if there is one, and the options."""
+    place, options = (location, {}) if Path(location).exists() else split_options(location, OPTIONS)
+    path = Path(place).expanduser()
+    if not place or not path.exists():
+        raise MosoError(f"data set 'text' needs a file or folder of texts: {place or 'nothing'!r} is none")
+    if path.is_file():
+        if path.suffix.lower() not in SUFFIXES:
+            raise MosoError(f"{path} is none of {', '.join(SUFFIXES)}")
+        return path, None, options
+    train = _of_split(path, "train")
+    if train is None:
+        raise MosoError(f"folder {path} holds no file train.* ({', '.join(SUFFIXES)})")
+    tests = (_of_split(path, name) for name in _TESTS)
+    return train, next((file for file in tests if file is not None), None), options
+
+
+def _of_split(folder: Path, name: str) -> Path | None:
+    files = [file for file in sorted(folder.glob(f"{name}.*")) if file.suffix.lower() in SUFFIXES]
+    if len(files) > 1:
+        raise MosoError(f"folder {folder} holds {files[0].name} and {files[1].name}; give the file itself, or keep one")
+    return files[0] if files else None
+
+
+def columns_of(file: Path, names: Sequence[str], options: Mapping[str, str]) -> tuple[str, str, bool]:
+    """The columns of the text and of the answer, and whether the answer is a number."""
+    for column in options.values():
+        if column not in names:
+            raise MosoError(f"{file} has no column {column!r}; it has: {', '.join(names)}")
+    text = options.get("text") or next((name for name in TEXT_NAMES if name in names), None)
+    if text is None:
+        raise MosoError(
+            f"{file} has no column {', '.join(TEXT_NAMES[:-1])} or {TEXT_NAMES[-1]}; name one of its columns "
+            f"({', '.join(names)}) as the text, with ?text=COLUMN"
+        )
+    if file.suffix.lower() in _TREC:
+        options = {"label": "coarse", **options}
+    return text, *choose_answer(names, options, str(file))
+
+
+def _samples(file: Path, options: Mapping[str, str], classes: Sequence[str] | None) -> StoredSamples:
+    texts: list[str] = []
+    answers: list[Any] = []
+    text = answer = ""
+    numbers = False
+    for record in read_records(file):
+        if not texts:
+            text, answer, numbers = columns_of(file, list(record.values), options)
+        texts.append(_text(record, text))
+        answers.append(_number(record, answer) if numbers else _label(record, answer))
+    if not texts:
+        raise MosoError(f"{file} holds no texts")
+    ids = pa.array(np.arange(len(texts)))
+    reader = TextReader(pa.array(texts, pa.large_string()))
+    if numbers:
+        labels = np.zeros(len(texts), dtype=np.int64)
+        return StoredSamples(ids, labels, (), reader, targets=check_targets(answers))
+    if classes is None and file.suffix.lower() == ".parquet":
+        classes = class_names(description(pq.read_schema(file)), answer)
+    try:
+        column = pa.chunked_array([pa.array(answers)])
+    except pa.ArrowException as problem:
+        raise MosoError(f"labels in {file} are of different kinds ({problem}); use names or whole numbers") from problem
+    labels, names = read_label_column(column, classes, str(file))
+    return StoredSamples(ids, labels, names, reader)
+
+
+def _value(record: Record, column: str) -> Any:
+    if column not in record.values:
+        raise MosoError(f"{record.where} has no {column!r}, which the first row has")
+    return record.values[column]
+
+
+def _text(record: Record, column: str) -> str:
+    value = _value(record, column)
+    if not isinstance(value, str):
+        raise MosoError(f"{record.where}: {column!r} holds {value!r}, not a text")
+    if not value.strip():
+        raise MosoError(f"{record.where} has an empty text; remove the row or fill it")
+    try:
+        value.encode()
+    except UnicodeEncodeError as problem:
+        raise MosoError(f"{record.where}: the text holds half a character, which UTF-8 cannot write") from problem
+    return value
+
+
+def _label(record: Record, column: str) -> Any:
+    value = _value(record, column)
+    if value is None or (isinstance(value, str) and not value.strip()):
+        raise MosoError(f"{record.where} has no label; remove the row or fill it")
+    return value
+
+
+def _number(record: Record, column: str) -> float:
+    value = _value(record, column)
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as problem:
+        raise MosoError(f"{record.where}: {column!r} holds {value!r}, not a number to predict") from problem
+    if not np.isfinite(number):
+        raise MosoError(f"{record.where}: {column!r} holds {value!r}, which is no number to predict")
+    return number
+
+
+SOURCE = Source(
+    "text:PATH",
+    "texts with labels: a .tsv, .csv, .jsonl or .parquet with columns text and label, TREC's questions (.txt), or a "
+    "folder with train.* and test.*; options ?text=COLUMN&label=COLUMN, or ?target=COLUMN for a number to predict",
+    open_text,
+)

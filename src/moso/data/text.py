@@ -1,0 +1,149 @@
+"""Texts as token ids: a small tokenizer of our own, fitted to the training split, and the reader that applies it.
+
+A token is a word in lower case (letters and digits that stand together) or a single other mark. The vocabulary is a
+function of the training texts and not of their order. Words that occur once are left out of it: they become the
+unknown word, which would otherwise never be trained and stand for every new word of the test.
+"""
+
+import hashlib
+import re
+import warnings
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+# The ids below all words: what fills up short texts, what stands for words that are not known, what begins a text.
+PADDING, UNKNOWN, START = 0, 1, 2
+SPECIAL = 3
+LEAST_OCCURRENCES = 2
+MOST_WORDS = 30_000
+# Inputs are as long as this share of the training texts needs, but at most so many tokens; longer texts are cut.
+LENGTH_SHARE = 0.99
+LONGEST = 256
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+
+
+def tokens(text: str) -> list[str]:
+    """The tokens of a text.
+
+    >>> tokens("What's an ATOM?")
+    ['what', "'", 's', 'an', 'atom', '?']
+    """
+    return _TOKEN.findall(text.lower())
+
+
+@dataclass(frozen=True)
+class Tokenizer:
+    """Known words, from the most frequent to the least, and how many tokens an input has.
+
+    >>> tokenizer = Tokenizer.fit(["a rose is a rose", "is it ?"])
+    >>> tokenizer.words, tokenizer.length
+    (('a', 'is', 'rose'), 6)
+    >>> tokenizer.encode(["Rose is new"])
+    array([[2, 5, 4, 1, 0, 0]])
+    """
+
+    words: tuple[str, ...]
+    length: int
+
+    @classmethod
+    def fit(cls, texts: Iterable[str]) -> "Tokenizer":
+        """The tokenizer of these training texts."""
+        counts: Counter[str] = Counter()
+        lengths = []
+        for text in texts:
+            own = tokens(text)
+            counts.update(own)
+            lengths.append(1 + len(own))
+        known = sorted((-count, word) for word, count in counts.items() if count >= LEAST_OCCURRENCES)
+        wanted = int(np.quantile(lengths, LENGTH_SHARE, method="higher"))
+        if wanted > LONGEST:
+            cut = sum(length > LONGEST for length in lengths)
+            warnings.warn(
+                f"{cut:,} of {len(lengths):,} texts are longer than {LONGEST} tokens; the network sees their beginning",
+                stacklevel=2,
+            )
+        return cls(tuple(word for _, word in known[:MOST_WORDS]), min(wanted, LONGEST))
+
+    @property
+    def vocabulary(self) -> int:
+        """How many ids there are, the special ones included."""
+        return SPECIAL + len(self.words)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {word: number for number, word in enumerate(self.words, SPECIAL)}
+
+    def encode(self, texts: Iterable[str]) -> NDArray[np.int64]:
+        """Token ids `[texts, length]`: the start, the words, padding."""
+        rows = []
+        for text in texts:
+            row = [START, *(self._numbers.get(word, UNKNOWN) for word in tokens(text))][: self.length]
+            rows.append(row + [PADDING] * (self.length - len(row)))
+        return np.array(rows, dtype=np.int64).reshape(len(rows), self.length)
+
+
+@dataclass(frozen=True)
+class TextReader:
+    """Texts, read as token ids once they have a tokenizer.
+
+    >>> reader = TextReader(pa.array(["one two", "two one one"]))
+    >>> reader.tokenised(Tokenizer.fit(reader.texts.to_pylist())).read(np.array([1]))
+    array([[2, 4, 3, 3]])
+    """
+
+    texts: pa.Array
+    tokenizer: Tokenizer | None = None
+    streamed = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of tokens of one input."""
+        return () if self.tokenizer is None else (self.tokenizer.length,)
+
+    @property
+    def vocabulary(self) -> int | None:
+        """How many token ids there are."""
+        return None if self.tokenizer is None else self.tokenizer.vocabulary
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @cached_property
+    def _ids(self) -> NDArray[np.int64]:
+        assert self.tokenizer is not None, "texts are tokenised when a data set is opened"
+        return self.tokenizer.encode(self.texts.to_pylist())
+
+    def read(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Token ids `[n, length]`."""
+        return self._ids[positions]
+
+    def picture(self, position: int) -> None:
+        """A text is no picture."""
+        return
+
+    def text(self, position: int) -> str:
+        """One text as it was read."""
+        return str(self.texts[position])
+
+    def take(self, positions: NDArray[np.int64]) -> "TextReader":
+        """The subset."""
+        return replace(self, texts=self.texts.take(pa.array(positions)))
+
+    def tokenised(self, tokenizer: Tokenizer) -> "TextReader":
+        """The same texts, read through this tokenizer."""
+        return replace(self, tokenizer=tokenizer)
+
+    def fingerprint(self) -> str:
+        """A hash of every text; token ids follow from the training texts."""
+        digest = hashlib.blake2b(digest_size=16)
+        for text in self.texts.to_pylist():
+            content = text.encode()
+            digest.update(len(content).to_bytes(8, "little"))
+            digest.update(content)
+        return digest.hexdigest()

@@ -1,0 +1,28 @@
+"""A bag of words: the mean of the words' vectors and one hidden layer. No order, no attention, a second to train."""
+
+from torch import Tensor, nn
+
+from moso.data.text import PADDING
+
+
+class BagOfWords(nn.Module):
+    """Word vectors of `width` numbers, their mean over a text, one hidden layer of as many rectified units.
+
+    >>> import torch
+    >>> BagOfWords(vocabulary=50, classes=6, width=16)(torch.tensor([[2, 7, 9, 0], [2, 7, 0, 0]])).shape
+    torch.Size([2, 6])
+    """
+
+    def __init__(self, vocabulary: int, classes: int, width: int) -> None:
+        super().__init__()
+        self.words = nn.Embedding(vocabulary, width, padding_idx=PADDING)
+        self.hidden = nn.Linear(width, width)
+        self.relu = nn.ReLU()
+        self.classifier = nn.Linear(width, classes)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Logits `[batch, classes]` of token ids `[batch, length]`; padding counts for nothing."""
+        there = (tokens != PADDING).unsqueeze(-1)
+        mean = (self.words(tokens) * there).sum(1) / there.sum(1)
+        logits: Tensor = self.classifier(self.relu(self.hidden(mean)))
+        return logits

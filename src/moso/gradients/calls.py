@@ -14,7 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
-from moso.gradients.layers import OPERATIONS, Call, Layout, Operation, Place, Rows
+from moso.gradients.folding import Fold, folded_arguments
+from moso.gradients.layers import OPERATIONS, Call, Layout, Operation, Place, Rows, folded_convolution
 from moso.gradients.layers.attention import attention
 
 Visit = Callable[[Call, torch.Tensor], None]
@@ -25,13 +26,22 @@ class Watching(TorchFunctionMode):
     """Shows `visit(call, b)` each call with one of these parameters, and the gradient `b` of its output.
 
     `uses` counts the calls that each place was in. Without a visitor it only counts, and keeps the calls' shapes.
+    Convolutions in `folds` do their batch-norm's work, whose tensors are in `values`.
     """
 
     def __init__(
-        self, parameters: Mapping[str, torch.Tensor], batch: int, layouts: Mapping[str, Layout], visit: Visit | None
+        self,
+        parameters: Mapping[str, torch.Tensor],
+        batch: int,
+        layouts: Mapping[str, Layout],
+        visit: Visit | None,
+        folds: Mapping[str, Fold] | None = None,
+        values: Mapping[str, torch.Tensor] | None = None,
     ) -> None:
         super().__init__()
         self.places = {id(value): Place(name) for name, value in parameters.items()}
+        self.folds, self.values = folds or {}, values or {}
+        self._folded: dict[int, torch.Tensor] = {}
         self.batch, self.layouts, self.visit = batch, layouts, visit
         self.uses: Counter[Place] = Counter()
         self.shapes: dict[str, list[torch.Size]] = {}
@@ -48,13 +58,22 @@ class Watching(TorchFunctionMode):
             result = attention(self._linear, *args, **kwargs)
             return func(*args, **kwargs) if result is None else result
         operation = OPERATIONS.get(func)
-        return func(*args, **kwargs) if operation is None else self._seen(operation, func, args, kwargs)
+        if operation is None:
+            return func(*args, **kwargs)
+        if func is F.batch_norm and self._folded:
+            done = self._folded.pop(id(args[0] if args else kwargs["input"]), None)
+            if done is not None:
+                return done
+        return self._seen(operation, func, args, kwargs)
 
     def _seen(self, operation: Operation, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = {**dict(zip(operation.arguments, args, strict=False)), **kwargs}
         places = {role: self.places[id(given.get(role))] for role in _ROLES if id(given.get(role)) in self.places}
         if not places or not operation.holds(given):
             return func(*args, **kwargs)
+        fold = self.folds.get(places["weight"].name) if "weight" in places else None
+        if fold is not None:
+            return self._with_norm(fold, func, given, places)
         output = func(*args, **kwargs)
         for place in places.values():
             self.uses[place] += 1
@@ -69,6 +88,21 @@ class Watching(TorchFunctionMode):
             output = output.contiguous()
         call = Call(operation, func, {**given, "input": a}, places, self.batch, layout == "second")
         return _watched(output, self._anchor, _Visitor(self.visit, call, a._version))
+
+    def _with_norm(self, fold: Fold, func: Any, given: dict[str, Any], places: dict[str, Place]) -> torch.Tensor:
+        given = folded_arguments(fold, given, self.values)
+        output = func(**{name: value for name, value in given.items() if name in folded_convolution.arguments})
+        named = {"norm_weight": fold.weight, "norm_bias": fold.bias, "own_bias": fold.before}
+        places = {"weight": places["weight"]} | {
+            role: Place(name) for role, name in named.items() if name is not None and name in self.layouts
+        }
+        self.uses.update(places.values())
+        a = given["input"].detach()
+        call = Call(folded_convolution, func, {**given, "input": a}, places, self.batch)
+        assert self.visit is not None
+        output = _watched(output, self._anchor, _Visitor(self.visit, call, a._version))
+        self._folded[id(output)] = output
+        return output
 
     def _linear(
         self, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, rows: Rows | None

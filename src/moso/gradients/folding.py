@@ -1,15 +1,16 @@
-"""Batch-norm folded into the convolution before it, for forward mode.
+"""Batch-norm folded into the convolution before it.
 
 In evaluation mode batch-norm is `y = s (x - mean) + c` with `s = w / std`, and a convolution followed by it is one
-convolution with weight `s W` and bias `c - s mean`. Differentiated along a direction, the small products `s W` take the
-derivative of both, and the two passes over activations that batch-norm costs are saved. Images go channels last, which
-spares the convolutions their own reordering. Neither changes what is computed: whoever uses it compares with the plain
-way first.
+convolution with weight `s W` and bias `c - s mean`. The passes over activations that batch-norm costs are saved: in
+forward mode (`Folding`) the small products `s W` take the derivative of both, and in the first sweep
+(`layers/folded.py`) one gradient gives those of both. In forward mode images go channels last, too, which spares the
+convolutions their own reordering. Neither changes what is computed: whoever uses it compares with the plain way first.
 """
 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
 from moso.gradients.layers import OPERATIONS
-from moso.gradients.layers.convolution import convolution
+from moso.gradients.layers.convolution import convolution, forms_gradients
 from moso.gradients.point import Point, Tensors
 
 _ARGUMENTS = OPERATIONS[F.batch_norm].arguments
@@ -34,6 +35,12 @@ class Fold:
     epsilon: float
     # The bias of the convolution itself.
     before: str | None
+    # Whether the gradients of single samples are formed for the convolution, or only products of positions.
+    formed: bool
+
+    def names(self) -> list[str]:
+        """Its parameters, the convolution's own bias among them."""
+        return [name for name in (self.weight, self.bias, self.before) if name is not None]
 
 
 def folds_of(point: Point, probe: Any) -> dict[str, Fold]:
@@ -54,7 +61,7 @@ class _Finding(TorchFunctionMode):
         self.names = {id(value): name for name, value in values.items()}
         self.folds: dict[str, Fold] = {}
         self.uses: Counter[str] = Counter()
-        self._outputs: dict[int, tuple[str, str | None, torch.Tensor]] = {}
+        self._outputs: dict[int, tuple[str, str | None, bool, torch.Tensor]] = {}
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -66,7 +73,8 @@ class _Finding(TorchFunctionMode):
             if name is not None:
                 self.uses[name] += 1
                 # The output is kept, so that its id stays its own.
-                self._outputs[id(output)] = name, self.names.get(id(given.get("bias"))), output
+                formed = forms_gradients(given["weight"], prod(output.shape[2:]), given.get("groups", 1))
+                self._outputs[id(output)] = name, self.names.get(id(given.get("bias"))), formed, output
         elif func is F.batch_norm:
             given = _arguments(_ARGUMENTS, args, kwargs or {})
             before = self._outputs.get(id(given["input"]))
@@ -74,7 +82,7 @@ class _Finding(TorchFunctionMode):
                 self.names.get(id(given.get(name))) for name in ("running_mean", "running_var", "weight", "bias")
             )
             if before is not None and mean is not None and variance is not None and not given.get("training"):
-                self.folds[before[0]] = Fold(mean, variance, weight, bias, given.get("eps", 1e-5), before[1])
+                self.folds[before[0]] = Fold(mean, variance, weight, bias, given.get("eps", 1e-5), before[1], before[2])
         return output
 
 
@@ -96,6 +104,18 @@ def folded_values(folds: Mapping[str, Fold], values: Tensors) -> Tensors:
 
 def _bias(name: str) -> str:
     return f"{name} folded"  # no parameter's name has a space
+
+
+def folded_arguments(fold: Fold, given: Mapping[str, Any], values: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+    """The arguments of a convolution that does its batch-norm's work, and what its closed form needs beside them."""
+    plain, own = given["weight"], given.get("bias")
+    inverse = torch.rsqrt(values[fold.variance] + fold.epsilon)
+    scale = inverse if fold.weight is None else inverse * values[fold.weight]
+    shift = -values[fold.mean] if own is None else own - values[fold.mean]
+    bias = scale * shift if fold.bias is None else scale * shift + values[fold.bias]
+    weight = plain * scale.view(-1, *[1] * (plain.ndim - 1))
+    more = {"plain": plain, "scale": scale, "inverse": inverse, "shift": shift}
+    return {**given, "weight": weight, "bias": bias, **more}
 
 
 class Folding(TorchFunctionMode):

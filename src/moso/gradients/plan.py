@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from moso.gradients.folding import Fold
 from moso.gradients.layers import Layout
 from moso.gradients.slow import Slow
 
@@ -12,10 +13,12 @@ class Routes:
     """Which way each parameter goes, by name; what is in neither has no closed form.
 
     `layouts` have closed forms; `spread` are broadcast, in the shape `[1, ...]` in which they are given to each sample.
+    `folds` are convolutions, by their weights, that do the work of the batch-norm behind them.
     """
 
     layouts: Mapping[str, Layout] = field(default_factory=dict)
     spread: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    folds: Mapping[str, Fold] = field(default_factory=dict)
 
     @property
     def covered(self) -> list[str]:
@@ -27,6 +30,7 @@ class Routes:
         return Routes(
             {name: layout for name, layout in self.layouts.items() if name not in names},
             {name: shape for name, shape in self.spread.items() if name not in names},
+            {name: fold for name, fold in self.folds.items() if not names & {name, *fold.names()}},
         )
 
 

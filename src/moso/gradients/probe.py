@@ -5,7 +5,7 @@ no operation with a form but is only broadcast over the samples (class tokens, p
 them separately, so that autograd keeps their gradients apart. Whatever is left goes the slow way.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -15,6 +15,7 @@ from torch import nn
 
 from moso.errors import MosoError
 from moso.gradients.calls import Watching
+from moso.gradients.folding import Fold, folds_of
 from moso.gradients.layers import Layout
 from moso.gradients.losses import batch_length, map_tensors, one_of, wide
 from moso.gradients.plan import Plan, Routes
@@ -92,12 +93,16 @@ def _check_separate(point: Point, probe: Any, alone: list[torch.Tensor]) -> None
 
 def _routes(point: Point, probe: Any, single: Any, truth: _Truth) -> Routes:
     layouts = _layouts(point, probe, single)
-    wrong = _wrong(point, Routes(layouts), probe, truth)
+    folds = _folds(point, layouts, probe)
+    wrong = _wrong(point, Routes(layouts, {}, folds), probe, truth)
+    if wrong and folds:
+        folds = {}
+        wrong = _wrong(point, Routes(layouts), probe, truth)
     if wrong and "shared" in layouts.values():
         # Giving each sample its own copy may have changed a shape that the network relies on.
         layouts = {name: layout for name, layout in layouts.items() if layout != "shared"}
         wrong = _wrong(point, Routes(layouts), probe, truth)
-    routes = Routes(layouts).without(wrong)
+    routes = Routes(layouts, {}, folds).without(wrong)
     spread = {}
     for name, value in point.trained.items():
         # Where these samples have no gradient, nothing would be shown by finding none.
@@ -109,8 +114,19 @@ def _routes(point: Point, probe: Any, single: Any, truth: _Truth) -> Routes:
             shape = next(fits, None)
             if shape is not None:
                 spread[name] = shape
-    routes = Routes(routes.layouts, spread)
+    routes = Routes(routes.layouts, spread, routes.folds)
     return routes.without(_wrong(point, routes, probe, truth) if spread else set())
+
+
+def _folds(point: Point, layouts: Mapping[str, Layout], probe: Any) -> dict[str, Fold]:
+    """The folds that pay: those of convolutions whose gradients of single samples are formed anyway."""
+    return {
+        name: fold
+        for name, fold in folds_of(point, probe).items()
+        if fold.formed
+        and layouts.get(name) == "first"
+        and all(layouts.get(own) == "first" for own in fold.names() if own in point.trained)
+    }
 
 
 def _layouts(point: Point, probe: Any, single: Any) -> dict[str, Layout]:

@@ -69,7 +69,8 @@ class _Sums:
         self.total = {name: torch.zeros_like(point.trained[name]) for name in names} if total is None else total
         self.norms = {name: point.trained[name].new_zeros(count) for name in names}
         fixed = {name: point.trained[name] for name in plan.routes.layouts}
-        self.watching = Watching(fixed, count, plan.routes.layouts, self._visit)
+        values = {**point.fixed, **point.trained}
+        self.watching = Watching(fixed, count, plan.routes.layouts, self._visit, plan.routes.folds, values)
         self._waiting: dict[Place, list[tuple[Call, str, torch.Tensor, torch.Tensor]]] = defaultdict(list)
 
     def _visit(self, call: Call, b: torch.Tensor) -> None:

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 
 from moso.gradients.layers.convolution import convolution
 from moso.gradients.layers.embedding import embedding
+from moso.gradients.layers.folded import folded_convolution
 from moso.gradients.layers.linear import linear
 from moso.gradients.layers.normalisation import batch_norm, group_norm, instance_norm, layer_norm, rms_norm
 from moso.gradients.layers.parts import Call, Layout, Operation, Place, Rows
@@ -32,4 +33,4 @@ OPERATIONS: dict[Callable[..., Any], Operation] = {
     F.embedding: embedding,
 }
 
-__all__ = ["OPERATIONS", "Call", "Layout", "Operation", "Place", "Rows"]
+__all__ = ["OPERATIONS", "Call", "Layout", "Operation", "Place", "Rows", "folded_convolution"]

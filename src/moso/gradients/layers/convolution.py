@@ -73,11 +73,17 @@ def _settings(call: Call) -> tuple[list[int], list[int], list[int]]:
     return stride, padding, dilation
 
 
+def forms_gradients(weight: torch.Tensor, positions: int, groups: int = 1) -> bool:
+    """Whether the first form is the cheaper one."""
+    patch, outputs = prod(weight.shape[1:]), len(weight) // groups
+    return positions * (patch + outputs) >= GRAM_SHARE * patch * outputs
+
+
 def _sums(call: Call, a: torch.Tensor, b: torch.Tensor) -> Sums | None:
     weight = call.given["weight"]
     groups = call.given.get("groups", 1)
-    positions, patch, outputs = prod(b.shape[3:]), prod(weight.shape[1:]), len(weight) // groups
-    if "weight" not in call.places or a.shape[1] > 1 or positions * (patch + outputs) >= GRAM_SHARE * patch * outputs:
+    positions = prod(b.shape[3:])
+    if "weight" not in call.places or a.shape[1] > 1 or forms_gradients(weight, positions, groups):
         return None
     return _from_products(call, a[:, 0], b[:, 0], groups)
 

@@ -3,7 +3,7 @@
 import logging
 import subprocess
 import sys
-from collections import namedtuple
+from collections import UserDict, namedtuple
 
 import numpy as np
 import pytest
@@ -214,17 +214,29 @@ def test_buffers_that_are_not_saved_are_the_networks_own():
     assert float(point.fixed["scale"]) == 2.0
 
 
+class Encoded(UserDict):
+    """A batch with attributes, as Hugging Face has them."""
+
+    def __getattr__(self, name):
+        if name == "data":
+            raise AttributeError(name)
+        return self.data[name]
+
+
 def test_batches_of_any_structure():
     model = nn.Linear(4, 1).double()
     inputs, targets = torch.randn(8, 4, dtype=torch.float64), torch.randn(8, dtype=torch.float64)
     Pair = namedtuple("Pair", ["features", "target"])
 
     def squared_error(model, batch):
-        features, target = (batch["x"], batch["y"]) if isinstance(batch, dict) else batch
+        if isinstance(batch, Encoded):
+            features, target = batch.x, batch.y
+        else:
+            features, target = (batch["x"], batch["y"]) if isinstance(batch, dict) else batch
         return (model(features).squeeze(1) - target).square()
 
     results = []
-    for batch in ({"x": inputs, "y": targets}, [inputs, targets], Pair(inputs, targets)):
+    for batch in ({"x": inputs, "y": targets}, [inputs, targets], Pair(inputs, targets), Encoded(x=inputs, y=targets)):
         results.append(time_step(Point.of(model, squared_error), lambda batch=batch: [batch]))
     for other in results[1:]:
         np.testing.assert_array_equal(results[0].dot, other.dot)

@@ -1,5 +1,6 @@
 """Per-sample losses: the one seam between the engine and whatever a user trains."""
 
+from collections import UserDict
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -63,7 +64,9 @@ def map_tensors(change: Callable[[torch.Tensor], torch.Tensor], batch: Any) -> A
     if isinstance(batch, torch.Tensor):
         return change(batch)
     if isinstance(batch, Mapping):
-        return {name: map_tensors(change, part) for name, part in batch.items()}
+        changed = {name: map_tensors(change, part) for name, part in batch.items()}
+        # Hugging Face's batches have attributes of their own that a loss may use.
+        return type(batch)(changed) if isinstance(batch, UserDict) else changed
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):
         return type(batch)(*(map_tensors(change, part) for part in batch))
     if isinstance(batch, tuple | list):

@@ -41,13 +41,13 @@ def time_step(point: Point, batches: Batches, groups: Groups = ()) -> TimeStep:
     ((1, 2), (1, 2))
     """
     groups = point.checked_groups(groups)
-    mean, norms = _first_sweep(point, batches, groups)
+    mean, norms = first_sweep(point, batches, groups)
     return TimeStep(mean, directional_derivatives(point, batches, mean, groups), norms)
 
 
 def mean_gradient(point: Point, batches: Batches) -> Tensors:
     """`G`, the gradient of the mean loss over all batches."""
-    leaves = {name: value.clone().requires_grad_() for name, value in point.trained.items()}
+    leaves = {name: value.detach().requires_grad_() for name, value in point.trained.items()}
     total = _zeros(point)
     count, fitting = 0, Fitting()
 
@@ -65,7 +65,7 @@ def mean_gradient(point: Point, batches: Batches) -> Tensors:
 
 def squared_norms(point: Point, batches: Batches, groups: Groups = ()) -> NDArray[np.float64]:
     """`|g_z|^2` for every sample and group of parameters, `[groups, samples]`."""
-    return _first_sweep(point, batches, point.checked_groups(groups))[1]
+    return first_sweep(point, batches, point.checked_groups(groups))[1]
 
 
 def directional_derivatives(
@@ -86,7 +86,8 @@ def directional_derivatives(
     return np.asarray(torch.cat(rows, 1).numpy())
 
 
-def _first_sweep(point: Point, batches: Batches, groups: Groups) -> tuple[Tensors, NDArray[np.float64]]:
+def first_sweep(point: Point, batches: Batches, groups: Groups) -> tuple[Tensors, NDArray[np.float64]]:
+    """`G` and `|g_z|^2` of every sample and group of parameters, in one sweep over the data."""
     fitting = Fitting()
     while True:
         try:

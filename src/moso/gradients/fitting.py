@@ -42,7 +42,7 @@ def batch_size_for(point: Point, some: Any) -> int:
             kept[storage.data_ptr()] = storage.nbytes()
         return tensor
 
-    leaves = {name: value.clone().requires_grad_() for name, value in point.trained.items()}
+    leaves = {name: value.detach().requires_grad_() for name, value in point.trained.items()}
     own |= {value.data_ptr() for value in leaves.values()}
     with evaluation_mode(point.model), torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
         point.losses(leaves, some)

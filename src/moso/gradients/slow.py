@@ -21,7 +21,7 @@ Slow = Callable[[Any], Iterator[Tensors]]
 
 def gradients_of_one(point: Point, one: Any) -> tuple[torch.Tensor, Tensors]:
     """Losses `[1]` and gradients of a batch of one by plain autograd: what every other way is measured against."""
-    leaves = {name: value.clone().requires_grad_() for name, value in point.trained.items()}
+    leaves = {name: value.detach().requires_grad_() for name, value in point.trained.items()}
     losses = point.losses(leaves, one)
     gradients = {name: torch.zeros_like(value) for name, value in point.trained.items()}
     if losses.requires_grad:  # a sample may be one that these parameters do not touch

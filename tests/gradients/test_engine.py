@@ -17,6 +17,7 @@ from moso.gradients import (
     cross_entropy,
     directional_derivatives,
     mean_gradient,
+    probe,
     slow,
     squared_norms,
     sweep,
@@ -327,3 +328,18 @@ def test_the_batch_size_follows_from_what_a_sample_keeps():
     assert sizes[0] == 1024
     assert sizes[1] == 128
     assert sizes[2] == 32
+
+
+def test_samples_at_a_kink_do_not_cost_a_network_its_closed_forms(monkeypatch):
+    """The first three samples look wrong, as rounding at a ReLU makes them; the next three do not."""
+    model, inputs, labels = problem()
+    asked = []
+
+    def kinked(point, routes, samples, truth):
+        asked.append(samples[0])
+        return set(routes.covered) if torch.equal(samples[0], inputs[:3]) else set()
+
+    monkeypatch.setattr(probe, "_wrong", kinked)
+    plan = plan_for(Point.of(model, cross_entropy), (inputs, labels))
+    assert plan.others == ()
+    assert torch.equal(asked[-1], inputs[3:6])

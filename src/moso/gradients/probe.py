@@ -24,6 +24,8 @@ from moso.gradients.slow import announce, gradients_of_one, slow_route
 from moso.gradients.sweep import sweep_batch
 
 PROBES = 3
+# How often something that fails is tried, each time on other samples.
+TRIES = 3
 # A parameter larger than this is not copied for every sample.
 SPREAD_NUMBERS = 2**18
 TOLERANCE = 1e-3
@@ -35,18 +37,34 @@ _held: WeakKeyDictionary[nn.Module, Routes] = WeakKeyDictionary()
 
 
 def plan_for(point: Point, batch: Any) -> Plan:
-    """Find the routes that hold for this network and loss, by trying them on the first samples of a batch."""
-    probe = first_samples(batch)
+    """Find the routes that hold for this network and loss, by trying them on the first samples of a batch.
+
+    A ReLU at its kink may fall one way in a batch and another way alone, so what fails is tried on others, too.
+    """
+    best = Routes()
+    for number in range(TRIES):
+        probe = first_samples(batch, number)
+        if number and batch_length(probe) < PROBES:
+            break
+        routes = _tried(point, probe)
+        if len(routes.covered) > len(best.covered):
+            best = routes
+        if len(best.covered) == len(point.trained):
+            _held[point.model] = best
+            return Plan(best)
+    others = tuple(name for name in point.trained if name not in best.covered)
+    return Plan(best, others, slow_route(point.only(others), first_samples(batch)))
+
+
+def _tried(point: Point, probe: Any) -> Routes:
+    """The routes that hold for these samples."""
     singles = [one_of(probe, number) for number in range(batch_length(probe))]
     truth = _Truth.of(point, singles)
     _check_separate(point, probe, truth.losses)
     routes = _held.get(point.model)
-    if routes is None or not set(routes.covered) <= set(point.trained) or _wrong(point, routes, probe, truth):
+    if routes is None or set(routes.covered) != set(point.trained) or _wrong(point, routes, probe, truth):
         routes = _routes(point, probe, singles[0], truth)
-    others = tuple(name for name in point.trained if name not in routes.covered)
-    if not others:  # else another moment may show more
-        _held[point.model] = routes
-    return Plan(routes, others, slow_route(point.only(others), probe) if others else None)
+    return routes
 
 
 @dataclass(frozen=True)
@@ -72,9 +90,9 @@ class _Truth:
         return cls(losses, {name: torch.stack(values) for name, values in norms.items()}, total)
 
 
-def first_samples(batch: Any) -> Any:
-    """A few samples of a batch, to try something on."""
-    return map_tensors(lambda tensor: tensor[:PROBES], batch)
+def first_samples(batch: Any, number: int = 0) -> Any:
+    """A few samples of a batch, to try something on, or the few after them."""
+    return map_tensors(lambda tensor: tensor[number * PROBES : (number + 1) * PROBES], batch)
 
 
 def _check_separate(point: Point, probe: Any, alone: list[torch.Tensor]) -> None:

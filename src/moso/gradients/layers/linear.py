@@ -2,12 +2,17 @@
 
     g = sum_t b_t a_t^T        |g|_F^2 = sum_{t,s} (b_t . b_s) (a_t . a_s)
 
-The second form costs T^2 (in + out) a sample, the first T in out: few positions take the second, many the first.
+The second form costs T^2 (in + out) a sample and the whole batch's gradient beside it, the first T in out and the
+passes over what it forms: few positions take the second, many the first. On a CPU the first is taken sample by sample,
+so that a gradient is squared and added up before it leaves the cache.
 """
 
 import torch
 
 from moso.gradients.layers.parts import Call, Each, Operation, Sums
+
+# Products of positions pay while T (in + out) is below this share of in out.
+PRODUCTS_SHARE = 0.4
 
 
 def _split(call: Call, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -23,15 +28,14 @@ def _each(call: Call, a: torch.Tensor, b: torch.Tensor) -> Each:
 
 def _sums(call: Call, a: torch.Tensor, b: torch.Tensor) -> Sums | None:
     positions, inputs, outputs = a.shape[1], a.shape[2], b.shape[2]
-    if positions > 1 and positions * (inputs + outputs) >= inputs * outputs:
-        return None
-    return _from_products(call, a, b)
+    share = positions * (inputs + outputs) / (inputs * outputs)
+    if positions == 1 or share < PRODUCTS_SHARE or "weight" not in call.places:
+        return _from_products(call, a, b)
+    return _one_by_one(call, a, b) if a.device.type == "cpu" else None
 
 
 def _from_products(call: Call, a: torch.Tensor, b: torch.Tensor) -> Sums:
-    if "bias" in call.places:
-        own = b.sum(1)
-        yield "bias", own.square().sum(1), own.sum(0)
+    yield from _bias(call, b)
     if "weight" not in call.places:
         return
     if a.shape[1] == 1:
@@ -39,6 +43,23 @@ def _from_products(call: Call, a: torch.Tensor, b: torch.Tensor) -> Sums:
     else:
         squared = (torch.bmm(a, a.mT) * torch.bmm(b, b.mT)).sum((1, 2))
     yield "weight", squared, b.flatten(0, 1).T @ a.flatten(0, 1)
+
+
+def _one_by_one(call: Call, a: torch.Tensor, b: torch.Tensor) -> Sums:
+    yield from _bias(call, b)
+    total, own = b.new_zeros(b.shape[2], a.shape[2]), b.new_empty(b.shape[2], a.shape[2])
+    norms = []
+    for inputs, outputs in zip(a, b, strict=True):
+        torch.mm(outputs.T, inputs, out=own)
+        norms.append(torch.linalg.vector_norm(own))
+        total += own
+    yield "weight", torch.stack(norms).square(), total
+
+
+def _bias(call: Call, b: torch.Tensor) -> Sums:
+    if "bias" in call.places:
+        own = b.sum(1)
+        yield "bias", own.square().sum(1), own.sum(0)
 
 
 linear = Operation(("input", "weight", "bias"), _split, _each, _sums)

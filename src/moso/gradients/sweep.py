@@ -93,6 +93,8 @@ class _Sums:
         """Take what waits for calls that had no part in the loss."""
         for place in list(self._waiting):
             self._combine(place)
+        # The two know each other, and would wait for the garbage collector with all they hold.
+        self.watching.visit = None
 
     def _combine(self, place: Place) -> None:
         """A parameter that was used several times: its gradient is the sum over its uses, and only then squared."""

@@ -8,13 +8,14 @@ array([2, 3])
 
 from moso.api import Pruned, prune, score
 from moso.errors import MosoError
-from moso.evidence import Recorder, Trajectory
+from moso.evidence import Estimator, Recorder, Trajectory
 from moso.run import Run
 from moso.selection import select
 from moso.training.losses import squared_error
 from moso.version import __version__
 
 __all__ = [
+    "Estimator",
     "MosoError",
     "Pruned",
     "Recorder",

@@ -17,7 +17,7 @@ from moso.data.samples import Samples, StoredSamples, UserSamples, check_labels,
 from moso.data.views import Collate, ItemView, Normalisation, as_view, check_repeatable, holds_numbers, is_array_pair
 from moso.errors import MosoError
 from moso.evaluation.metrics import PerSample
-from moso.evidence import ParameterFilter, PartitionTerms, Trajectory, step_terms
+from moso.evidence import Estimator, EstimatorName, ParameterFilter, PartitionTerms, Trajectory, step_terms
 from moso.executors import InProcess
 from moso.gradients import Loss, cross_entropy
 from moso.methods import METHODS, find_method
@@ -49,6 +49,7 @@ def score(
     form: Form = "paper",
     total_steps: int | None = None,
     parameters: ParameterFilter | None = None,
+    estimator: Estimator | EstimatorName = "exact",
     collate: Collate | None = None,
     loader_workers: int = 0,
     progress: Progress = silent,
@@ -59,8 +60,9 @@ def score(
     them. `collate` makes a batch of a list of items, as in a `DataLoader`. `trajectory` is what a `Recorder` left, or
     your own checkpoints as `(state_dict, learning_rate)`; for the latter `total_steps` says how many updates the run
     had (without it, the checkpoints are taken to be all). `loss` gives one number a sample, `loss(model, batch) ->
-    [batch]`. `parameters` filters by name, e.g. the last layer. The model's weights, mode and gradients are left as
-    they are.
+    [batch]`. `parameters` filters by name, e.g. the last layer. `estimator` is `exact`, or cheaper and less true:
+    `subsampled`, `sketched`, `last-layer`, or an `Estimator` with settings of its own. The model's weights, mode and
+    gradients are left as they are.
 
     >>> model = nn.Linear(2, 2)
     >>> data = (np.eye(2, dtype=np.float32), [0, 1])
@@ -85,6 +87,7 @@ def score(
                 batch_size=batch_size,
                 parameters=parameters,
                 loader_workers=loader_workers,
+                estimator=estimator,
             )
         )
         progress("scoring", number, len(points))

@@ -1,5 +1,6 @@
 """What training leaves behind and scores read. Nobody here knows who reads it."""
 
+from moso.evidence.estimators import MEAN_SHARE, Estimator, EstimatorName
 from moso.evidence.measure import ParameterFilter, step_terms
 from moso.evidence.recorder import Recorder
 from moso.evidence.steps import Sampling, sample_steps
@@ -7,6 +8,9 @@ from moso.evidence.terms import PartitionTerms, StepTerms, read_terms, terms_pat
 from moso.evidence.trajectory import State, Trajectory, TrajectoryPoint, check_fits, read_state, write_state
 
 __all__ = [
+    "MEAN_SHARE",
+    "Estimator",
+    "EstimatorName",
     "ParameterFilter",
     "PartitionTerms",
     "Recorder",

@@ -9,9 +9,10 @@ from torch import nn
 
 from moso.data.views import View, load, split_evenly
 from moso.errors import MosoError
+from moso.evidence.estimators import Estimator, EstimatorName, as_estimator
 from moso.evidence.terms import StepTerms
 from moso.evidence.trajectory import TrajectoryPoint, check_fits
-from moso.gradients import PROBES, Loss, Point, batch_size_for, cross_entropy, time_step, to_device
+from moso.gradients import PROBES, Loss, Point, batch_size_for, cross_entropy, to_device
 
 ParameterFilter = Callable[[str], bool]
 
@@ -26,10 +27,12 @@ def step_terms(
     batch_size: int | None = None,
     parameters: ParameterFilter | None = None,
     loader_workers: int = 0,
+    estimator: Estimator | EstimatorName = "exact",
 ) -> StepTerms:
     """The terms of one time step, in the order of `positions`; `model` lends its architecture and keeps its weights.
 
-    Without a `batch_size` one is found that suits the network and the device.
+    Without a `batch_size` one is found that suits the network and the device. `estimator` is a cheaper way than the
+    exact one, by name or with settings of its own.
 
     >>> from moso.data.views import as_view
     >>> model, view = nn.Linear(2, 2), as_view((np.eye(2), [0, 1]))
@@ -42,14 +45,12 @@ def step_terms(
     state = point.state()
     check_fits(model, state, f"step {point.step} of the trajectory")
     at = Point.of(model, loss, state, parameters)
-    if batch_size is None:
-        batch_size = batch_size_for(at, to_device(view.batch(positions[:PROBES], 0), at.device))
-    plan = split_evenly(positions, batch_size)
+    size = batch_size or batch_size_for(at, to_device(view.batch(positions[:PROBES], 0), at.device))
 
-    def batches() -> Iterable[Any]:
-        return load(view, plan, 0, loader_workers)
+    def batches(chosen: NDArray[np.int64]) -> Iterable[Any]:
+        return load(view, split_evenly(chosen, size), 0, loader_workers)
 
-    measured = time_step(at, batches, point.groups)
+    measured = as_estimator(estimator).time_step(at, batches, positions, point.groups, point.step)
     dot, squared_norm = measured.dot, measured.squared_norm
     if dot.shape[1] != len(positions):
         raise MosoError(f"the loss gave {dot.shape[1]} values for {len(positions)} samples; it must give one a sample")

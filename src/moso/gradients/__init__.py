@@ -2,12 +2,18 @@
 
 from moso.gradients.engine import TimeStep, directional_derivatives, mean_gradient, squared_norms, time_step
 from moso.gradients.fitting import batch_size_for
+from moso.gradients.last_layer import Factored, last_layer_gradients, last_layer_time_step
+from moso.gradients.live import LiveProducts
 from moso.gradients.losses import Loss, batch_length, cross_entropy, map_tensors, to_device
 from moso.gradients.point import Point, evaluation_mode
 from moso.gradients.probe import PROBES
+from moso.gradients.sketch import sketched_time_step, sketches
+from moso.gradients.subsampled import subsampled_time_step
 
 __all__ = [
     "PROBES",
+    "Factored",
+    "LiveProducts",
     "Loss",
     "Point",
     "TimeStep",
@@ -16,9 +22,14 @@ __all__ = [
     "cross_entropy",
     "directional_derivatives",
     "evaluation_mode",
+    "last_layer_gradients",
+    "last_layer_time_step",
     "map_tensors",
     "mean_gradient",
+    "sketched_time_step",
+    "sketches",
     "squared_norms",
+    "subsampled_time_step",
     "time_step",
     "to_device",
 ]

@@ -128,7 +128,10 @@ def ghost_dot(call: Call, b: torch.Tensor, direction: Mapping[str, torch.Tensor]
         # The padding row is looked up like any other, but has no gradient.
         own["weight"] = own["weight"].clone()
         own["weight"][call.given["padding_idx"]] = 0
-    return call.by_sample(call.again(**own) * b, 0).sum(1)
+    products = call.again(**own) * b
+    if products.ndim > 2:  # summed where they lie: channels may be last in memory, and a reshape would copy
+        products = products.sum(tuple(range(2, products.ndim)))
+    return call.by_sample(products, 0).sum(1)
 
 
 def _along(gradients: Tensors, direction: Tensors, count: int) -> torch.Tensor:

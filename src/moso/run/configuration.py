@@ -16,10 +16,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from moso.data.readers import MEMORY_LIMIT_BYTES
 from moso.data.sources.registry import answers_are_numbers
 from moso.errors import MosoError, unknown_name
-from moso.evidence import Sampling
+from moso.evidence import MEAN_SHARE, Sampling
+from moso.evidence.estimators import IN_RUN
+from moso.gradients.sketch import NUMBERS
 from moso.methods import METHODS, find_method
 from moso.scores import Form
 from moso.selection import check_ratio, find_selector
+from moso.training.in_run import check_in_run
 from moso.training.recipe import Match, TrainingRecipe, load_recipe, written_recipe
 
 FORMAT: Literal[1] = 1
@@ -60,6 +63,11 @@ class Configuration(BaseModel):
     sampling: Sampling = Field("stratified", description="how time steps are drawn; 'uniform' is the paper's")
     form: Form = Field("paper", description="'paper' or 'centred' form of the score")
     parameters: Literal["all", "head"] = Field("all", description="which parameters' gradients are compared")
+    estimator: Literal["exact", "subsampled", "sketched", "last-layer", "in-run"] = Field(
+        "exact", description="exact terms, or a cheaper estimate: subsampled, sketched, last-layer, in-run"
+    )
+    mean_share: float = Field(MEAN_SHARE, gt=0, le=1, description="subsampled: share of samples in the mean gradient")
+    sketch_numbers: int = Field(NUMBERS, ge=1, description="sketched: numbers kept of a sample's gradient")
     score_batch_size: int | None = Field(
         None, ge=1, description="samples a batch while scoring; found by itself if not given"
     )
@@ -110,6 +118,8 @@ class Configuration(BaseModel):
             values.setdefault("match", named.match)
         if "methods" in values and "all" in values["methods"]:
             values["methods"] = list(METHODS)
+        if values.get("estimator") == IN_RUN:
+            values.setdefault("time_steps", max(1, values["surrogate"].epochs - 1))
         values["device"] = _device(str(values.get("device", "auto")))
         configuration = cls._validated(values)
         configuration.check()
@@ -137,6 +147,8 @@ class Configuration(BaseModel):
             self.check_selector(selector)
         for ratio in self.ratios:
             check_ratio(ratio)
+        if self.estimator == IN_RUN:
+            check_in_run(self.surrogate)
 
     def to_toml(self) -> str:
         """The whole configuration as TOML."""

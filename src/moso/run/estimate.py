@@ -7,7 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moso.evidence import TrajectoryPoint, step_terms
+from moso.evidence.estimators import IN_RUN
 from moso.run.job import Job
+from moso.training.in_run import InRun
 from moso.training.loop import threads, train
 
 CALIBRATION_STEPS = 5
@@ -51,7 +53,7 @@ def estimate(job: Job, workers: int) -> Estimate:
     with threads(c.threads):
         per_surrogate_step = _step_seconds(job, retraining=False)
         per_retraining_step = _step_seconds(job, retraining=True)
-        per_sample = _scoring_seconds(job, positions)
+        per_sample = 0.0 if c.estimator == IN_RUN else _scoring_seconds(job, positions)
     total = job.total_steps(positions)
     full = job.training_data(c.retraining, everything, c.seed).steps_per_epoch(c.retraining.batch_size)
     stages = [
@@ -84,7 +86,7 @@ def estimate(job: Job, workers: int) -> Estimate:
                 c.retraining.epochs * full * share * per_retraining_step,
             )
         )
-    return Estimate(tuple(stages), workers)
+    return Estimate(tuple(stage for stage in stages if stage.seconds_each > 0), workers)
 
 
 def _step_seconds(job: Job, retraining: bool) -> float:
@@ -92,17 +94,23 @@ def _step_seconds(job: Job, retraining: bool) -> float:
     recipe = c.retraining if retraining else c.surrogate
     positions = np.arange(len(job.data.train)) if retraining else job.partitions(c.seed)[0]
     marks: list[float] = []
+    steps, in_run = CALIBRATION_STEPS + 1, None
+    if not retraining and c.estimator == IN_RUN:
+        # As if epochs were short: the first does not count, and the second is not finished.
+        steps, last = 2 * CALIBRATION_STEPS - 1, np.array([2 * CALIBRATION_STEPS])
+        in_run = InRun(positions, last, CALIBRATION_STEPS, lambda terms: None, job.parameter_filter)
     train(
         job.model(c.seed, retraining),
         job.training_data(recipe, positions, c.seed),
         recipe,
         seed=c.seed,
-        total_steps=CALIBRATION_STEPS + 1,
+        total_steps=steps,
         loss=job.loss,
         on_step=lambda *_: marks.append(time.monotonic()),
+        in_run=in_run,
         loader_workers=job.effort.loader_workers,
     )
-    return float(np.median(np.diff(marks)))  # the first step also pays for warming up
+    return float(np.median(np.diff(marks)[1 - CALIBRATION_STEPS :]))  # the first steps also pay for warming up
 
 
 def _scoring_seconds(job: Job, positions: NDArray[np.int64]) -> float:
@@ -115,7 +123,14 @@ def _scoring_seconds(job: Job, positions: NDArray[np.int64]) -> float:
     for _ in range(2):
         started = time.monotonic()
         step_terms(
-            model, point, view, some, loss=job.loss, batch_size=c.score_batch_size, parameters=job.parameter_filter
+            model,
+            point,
+            view,
+            some,
+            loss=job.loss,
+            batch_size=c.score_batch_size,
+            parameters=job.parameter_filter,
+            estimator=job.estimator(c.seed),
         )
         timings.append(time.monotonic() - started)
     return min(timings) / len(some)

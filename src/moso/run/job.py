@@ -15,12 +15,14 @@ from moso.data.partition import partition
 from moso.data.samples import outputs
 from moso.errors import MosoError
 from moso.evaluation.metrics import Metric, PerSample, accuracy, mean_loss, measured, own_metric, r_squared
-from moso.evidence import ParameterFilter, sample_steps
+from moso.evidence import Estimator, ParameterFilter, sample_steps
+from moso.evidence.estimators import IN_RUN
 from moso.gradients import Loss
 from moso.models import build_model, classifier_head
 from moso.run.configuration import Configuration
 from moso.run.directory import RunDirectory
 from moso.selection import kept_count
+from moso.training.in_run import counted_steps
 from moso.training.loop import TrainingData
 from moso.training.losses import loss_for, squared_error
 from moso.training.recipe import TrainingRecipe
@@ -109,12 +111,27 @@ class Job:
 
     def total_steps(self, positions: NDArray[np.int64]) -> int:
         """The T of a surrogate trained on these positions."""
-        recipe = self.configuration.surrogate
-        return recipe.epochs * max(1, -(-len(positions) // recipe.batch_size))
+        return self.configuration.surrogate.epochs * self.steps_per_epoch(positions)
+
+    def steps_per_epoch(self, positions: NDArray[np.int64]) -> int:
+        """The updates a surrogate trained on these positions makes in an epoch."""
+        return max(1, -(-len(positions) // self.configuration.surrogate.batch_size))
+
+    def estimator(self, seed: int) -> Estimator:
+        """How the terms of recorded steps are found."""
+        c = self.configuration
+        if c.estimator == "in-run":
+            raise MosoError(
+                "in-run terms are collected while surrogates train, and some are missing; "
+                "remove the run's state folder to train them again, or use another --out"
+            )
+        return Estimator(c.estimator, c.mean_share, c.sketch_numbers, seed)
 
     def time_steps(self, positions: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
         """The sampled time steps of a surrogate trained on these positions."""
         c = self.configuration
+        if c.estimator == IN_RUN:
+            return counted_steps(c.surrogate.epochs, self.steps_per_epoch(positions), c.time_steps, seed, c.sampling)
         return sample_steps(self.total_steps(positions), c.time_steps, seed, c.sampling)
 
     @cached_property

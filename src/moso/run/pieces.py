@@ -18,12 +18,14 @@ from torch import nn
 from moso.evaluation.metrics import measured
 from moso.evaluation.summary import ACCURACY
 from moso.evidence import Recorder, Trajectory, read_state, step_terms, terms_path, write_terms
+from moso.evidence.estimators import IN_RUN
 from moso.evidence.trajectory import write_state
 from moso.files import write_json
 from moso.progress import Progress
 from moso.run.cells import Cell, cell_path
 from moso.run.job import Job
 from moso.run.selections import read_selection
+from moso.training.in_run import InRun
 from moso.training.loop import Checkpoints, threads, train
 
 
@@ -92,13 +94,15 @@ def train_partition(job: Job, progress: Progress, seed: int, part: int) -> None:
         recorder.step(model, optimizer, epoch)
 
     recipe = job.configuration.surrogate
+    in_run = _in_run(job, seed, part) if job.configuration.estimator == IN_RUN else None
     history = train(
         surrogate(job, seed),
         job.training_data(recipe, positions, seed),
         recipe,
         seed=seed,
         loss=job.loss,
-        on_step=record,
+        on_step=record if in_run is None else None,
+        in_run=in_run,
         checkpoints=_checkpoints(job, position, "train", _piece_name(seed, part)),
         loader_workers=job.effort.loader_workers,
         progress=progress,
@@ -108,8 +112,21 @@ def train_partition(job: Job, progress: Progress, seed: int, part: int) -> None:
     position.unlink(missing_ok=True)
 
 
+def _in_run(job: Job, seed: int, part: int) -> InRun:
+    folder = job.directory.of_seed(job.configuration, seed) / "terms" / part_name(part)
+    positions = job.partitions(seed)[part]
+    return InRun(
+        positions,
+        job.time_steps(positions, seed),
+        job.steps_per_epoch(positions),
+        lambda terms: write_terms(terms_path(folder, terms.step), terms),
+        job.parameter_filter,
+    )
+
+
 def score_partition(job: Job, progress: Progress, seed: int, part: int) -> None:
     """Measure the step terms of one partition at every sampled step that has none yet."""
+    estimator = job.estimator(seed)
     home = job.directory.of_seed(job.configuration, seed)
     trajectory = Trajectory.open(home / "trajectory" / part_name(part))
     model, view = job.model(seed), job.data.train.evaluation_view()
@@ -127,6 +144,7 @@ def score_partition(job: Job, progress: Progress, seed: int, part: int) -> None:
                 batch_size=job.configuration.score_batch_size,
                 parameters=job.parameter_filter,
                 loader_workers=job.effort.loader_workers,
+                estimator=estimator,
             )
             write_terms(path, terms)
             _computed(job, "score", _piece_name(seed, part), time.monotonic() - started)

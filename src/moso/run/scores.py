@@ -53,7 +53,14 @@ def write_scores(job: Job, seed: int, names: list[str]) -> None:
         totals = [part.total_steps for part in terms]
         write_json(
             home / "scores" / f"{name}.json",
-            {**made_by, "sampling": c.sampling, "parameters": c.parameters, "total_steps": totals, "steps": steps},
+            {
+                **made_by,
+                "sampling": c.sampling,
+                "parameters": c.parameters,
+                "estimator": c.estimator,
+                "total_steps": totals,
+                "steps": steps,
+            },
         )
     _write_view(job, seed, home)
 

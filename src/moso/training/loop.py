@@ -24,6 +24,7 @@ from moso.evidence import check_fits, read_state, write_state
 from moso.gradients import Loss, cross_entropy, evaluation_mode, map_tensors, to_device
 from moso.progress import Progress, silent
 from moso.randomness import hashes, reseed, seeded
+from moso.training.in_run import InRun
 from moso.training.recipe import TrainingRecipe
 from moso.training.schedule import learning_rate
 
@@ -86,13 +87,15 @@ def train(
     loss: Loss = cross_entropy,
     on_step: OnStep | None = None,
     checkpoints: Checkpoints | None = None,
+    in_run: InRun | None = None,
     loader_workers: int = 0,
     progress: Progress = silent,
     label: str = "training",
 ) -> History:
     """Train `model` in place for the recipe's epochs, or for exactly `total_steps` updates.
 
-    `on_step(model, optimizer, step, epoch)` is called after every update, before anything else happens.
+    `on_step(model, optimizer, step, epoch)` is called after every update, before anything else happens. `in_run`
+    collects the terms of scores on the way.
     """
     device = next(model.parameters()).device
     per_epoch = data.steps_per_epoch(recipe.batch_size)
@@ -102,25 +105,29 @@ def train(
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     optimizer = optimizer_for(model, recipe)
     scaler = torch.amp.GradScaler(device.type, enabled=recipe.precision == "float16")
-    history, epoch_loss, step = _resume(checkpoints, model, optimizer)
+    history, epoch_loss, step = _resume(checkpoints, model, optimizer, in_run)
     saved_at = time.monotonic()
     model.train()
     with seeded(seed, "training"):
         while step < total:
             epoch, first = divmod(step, per_epoch)
             plan = data.epoch_batches(recipe.batch_size, epoch, seed)[first : first + total - step]
-            for batch in load(data.view, plan, epoch, loader_workers):
+            for positions, batch in zip(plan, load(data.view, plan, epoch, loader_workers), strict=True):
                 step += 1
                 rate = learning_rate(recipe, step, total, schedule_epoch)
                 for group in optimizer.param_groups:
                     group["lr"] = rate
-                value = _update(model, optimizer, scaler, to_device(batch, device), recipe, loss, seed, step)
+                counting = in_run if in_run is not None and in_run.counts(step) else None
+                batch = to_device(batch, device)
+                value = _update(model, optimizer, scaler, batch, recipe, loss, seed, step, positions, counting)
                 if not math.isfinite(value):
                     raise MosoError(
                         f"{label}: the loss became {value} at step {step} of {total} (epoch {epoch + 1}) "
                         f"with learning rate {rate:.3g}; lower it or clip gradients. What was complete is kept"
                     )
                 epoch_loss += value
+                if in_run is not None:
+                    in_run.finish(step)
                 if on_step is not None:
                     on_step(model, optimizer, step, epoch)
                 if step == total or step % per_epoch == 0:
@@ -128,7 +135,7 @@ def train(
                     history.learning_rate.append(rate)
                     epoch_loss = 0.0
                 if checkpoints is not None and step < total and time.monotonic() - saved_at > checkpoints.seconds:
-                    _save(checkpoints, model, optimizer, history, epoch_loss, step)
+                    _save(checkpoints, model, optimizer, history, epoch_loss, step, in_run)
                     checkpoints.on_save(time.monotonic() - saved_at)
                     saved_at = time.monotonic()
                 progress(label, step, total)
@@ -155,6 +162,8 @@ def _update(
     loss: Loss,
     seed: int,
     step: int,
+    positions: NDArray[np.int64],
+    in_run: InRun | None,
 ) -> float:
     device = next(model.parameters()).device
     if recipe.channels_last:
@@ -164,9 +173,12 @@ def _update(
     # Dropout and its like draw from the global generator: each update gets an address of its own.
     reseed(seed, "update", step)
     with precision:
-        mean = loss(model, batch).mean()
+        losses = loss(model, batch) if in_run is None else in_run.losses(model, optimizer, loss, batch, step)
+        mean = losses.mean()
     optimizer.zero_grad(set_to_none=True)
     scaler.scale(mean).backward()  # type: ignore[no-untyped-call]
+    if in_run is not None:
+        in_run.collect(positions, float(optimizer.param_groups[0]["lr"]))
     if recipe.clip_norm is not None:
         scaler.unscale_(optimizer)
         nn.utils.clip_grad_norm_(model.parameters(), recipe.clip_norm)
@@ -186,11 +198,14 @@ def _save(
     history: History,
     epoch_loss: float,
     step: int,
+    in_run: InRun | None,
 ) -> None:
     state = {f"model.{name}": value for name, value in model.state_dict().items()}
     for number, parameter in enumerate(optimizer.param_groups[0]["params"]):
         own = optimizer.state[parameter].items()
         state |= {f"optimizer.{number}.{name}": value for name, value in own if value is not None}
+    if in_run is not None:
+        state |= {f"in-run.{name}": value for name, value in in_run.state().items()}
     note = {
         "step": step,
         "epoch_loss": epoch_loss,
@@ -201,7 +216,7 @@ def _save(
 
 
 def _resume(
-    checkpoints: Checkpoints | None, model: nn.Module, optimizer: torch.optim.Optimizer
+    checkpoints: Checkpoints | None, model: nn.Module, optimizer: torch.optim.Optimizer, in_run: InRun | None
 ) -> tuple[History, float, int]:
     if checkpoints is None or not checkpoints.path.exists():
         return History(), 0.0, 0
@@ -217,6 +232,10 @@ def _resume(
             if name != "step":  # AdamW counts on the CPU
                 value = value.to(parameter.device).contiguous(memory_format=_format_of(parameter))
             optimizer.state[parameter][name] = value
+    if in_run is not None:
+        in_run.load(
+            {name.removeprefix("in-run."): value for name, value in state.items() if name.startswith("in-run.")}
+        )
     return History(note["loss"], note["learning_rate"]), note["epoch_loss"], note["step"]
 
 

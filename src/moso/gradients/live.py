@@ -1,0 +1,138 @@
+"""`V . g_z` of every sample of a training step, taken in the step's own forward and backward pass.
+
+A call that is linear in its parameters adds `b . f(a; V)` for each sample, as in the ghost dot product, with `a` and
+`b` of the pass that training makes anyway. What is added is one more forward pass through the layers with parameters.
+
+Where samples mix, as under batch-norm in training mode, `g_z` is the part of the batch's gradient that passes through
+the sample's own activations: the derivative of the whole batch's loss by parameters that only this sample uses. All of
+them together are the batch's gradient, which is how every step is checked: their sum along `V` must be what autograd's
+gradient gives along `V`. A parameter whose work was not seen would break it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.func import functional_call
+
+from moso.errors import MosoError
+from moso.gradients.calls import Watching
+from moso.gradients.directional import ghost_dot
+from moso.gradients.layers import OPERATIONS, Call
+from moso.gradients.losses import Loss, LossModule, batch_length, wide
+from moso.gradients.point import Point, Tensors, evaluation_mode
+from moso.gradients.probe import plan_for
+
+# How far the sum over samples may be from autograd's, as a share of what is summed: in float32, and under autocast.
+TOLERANCE, ROUGH_TOLERANCE = 5e-3, 5e-2
+ROUNDING = 1e-5
+
+# In training mode these normalise by what they are given, which leaves them linear in their parameters.
+_IN_TRAINING = {func: replace(OPERATIONS[func], holds=lambda given: True) for func in (F.batch_norm, F.instance_norm)}
+
+
+class LiveProducts:
+    """Watches training steps of a network, whose own parameters and buffers are used.
+
+    >>> from moso.gradients.losses import cross_entropy
+    >>> model, batch = nn.Linear(2, 2), (torch.eye(2), torch.tensor([0, 1]))
+    >>> live = LiveProducts(model, cross_entropy, batch)
+    >>> live.losses(batch, {"weight": torch.ones(2, 2)}).mean().backward()
+    >>> live.products().shape
+    torch.Size([2])
+    """
+
+    def __init__(
+        self, model: nn.Module, loss: Loss, batch: Any, parameters: Callable[[str], bool] | None = None
+    ) -> None:
+        """Finds on some samples of `batch` how each parameter meets them; refuses what cannot be seen."""
+        self.model, self.loss = model, loss
+        point = Point.of(model, loss, parameters=parameters)
+        self.names = list(point.trained)
+        with evaluation_mode(model):
+            self.routes = plan_for(point, batch).routes
+        unseen = [name for name in self.names if name not in self.routes.covered]
+        if unseen:
+            raise _unseen(unseen[0])
+        self._live: dict[str, nn.Parameter] = dict(model.named_parameters())
+        self._direction: Tensors = {}
+        self._seen: set[str] = set()
+        self._sum = torch.zeros(0)
+        self._mixed: torch.dtype | None = None
+
+    def losses(self, batch: Any, direction: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """The forward pass: losses `[batch]`, whose mean is to be differentiated next."""
+        count, device = batch_length(batch), self._live[self.names[0]].device
+        self._direction = {name: direction[name] for name in self.names if name in direction}
+        self._sum = wide(torch.zeros(count, device=device))
+        self._mixed = torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else None
+        watched = {name: self._live[name] for name in self.routes.layouts}
+        watching = _WatchingTraining(watched, count, self.routes.layouts, self._visit)
+        spread = {name: self._spread(name, shape, count) for name, shape in self.routes.spread.items()}
+        with watching:
+            values = {f"model.{name}": value for name, value in spread.items()}
+            losses: torch.Tensor = functional_call(LossModule(self.model, self.loss), values, (batch,))
+        self._seen = {place.name for place in watching.uses} | set(spread)
+        return losses
+
+    def products(self) -> torch.Tensor:
+        """After the backward pass of the mean loss, before gradients are changed: `V . g_z`, `[batch]`, float64."""
+        whole = size = 0.0
+        for name in self.names:
+            gradient = self._live[name].grad
+            if gradient is None:
+                continue
+            if name not in self._seen and bool(gradient.any()):
+                raise _unseen(name)
+            if name in self._direction:
+                along = gradient * self._direction[name]
+                whole, size = whole + float(along.sum()), size + float(along.abs().sum())
+        tolerance = TOLERANCE if self._mixed is None else ROUGH_TOLERANCE
+        found = float(self._sum.sum())
+        # What cancels in the sum leaves its rounding behind.
+        if abs(found - whole) > tolerance * float(self._sum.abs().sum()) + ROUNDING * size:
+            raise MosoError(
+                f"products with single samples' gradients add up to {found:.6g} where the batch's gradient gives "
+                f"{whole:.6g}: some use of a parameter is not seen while training; score after training instead"
+            )
+        return self._sum.cpu() * len(self._sum)
+
+    def _visit(self, call: Call, b: torch.Tensor) -> None:
+        if call.given.get("training") or call.given.get("use_input_stats"):
+            # Called once more, it must not count the batch into its running statistics again.
+            call = replace(call, given={**call.given, "running_mean": None, "running_var": None})
+        with torch.autocast(b.device.type, self._mixed, enabled=self._mixed is not None):
+            self._sum += wide(ghost_dot(call, b, self._direction))
+
+    def _spread(self, name: str, shape: tuple[int, ...], count: int) -> torch.Tensor:
+        """A parameter given to every sample separately, whose gradients come apart on their way back."""
+        value = self._live[name].view(shape).expand(count, *shape[1:]).clone()
+
+        def add(gradients: torch.Tensor) -> None:
+            if name in self._direction:
+                self._sum += wide(gradients.flatten(1)) @ wide(self._direction[name]).flatten()
+
+        value.register_hook(add)  # type: ignore[no-untyped-call]
+        return value
+
+
+class _WatchingTraining(Watching):
+    """Sees normalisations in training mode as well."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        operation = _IN_TRAINING.get(func)
+        if operation is not None:
+            return self._seen(operation, func, args, kwargs or {})
+        return super().__torch_function__(func, types, args, kwargs)
+
+
+def _unseen(name: str) -> MosoError:
+    return MosoError(
+        f"what {name} does to single samples cannot be seen while training, and no parameter is left out of a score; "
+        "score after training instead (--estimator exact)"
+    )

@@ -79,40 +79,40 @@ def encoder() -> nn.Module:
 
 NETWORKS = {
     "resnet8-w16": Network(
-        "CIFAR ResNet of 8 layers, width 16", picture_network("resnet8"), pictures, cross_entropy, 1024, 256, 64
+        "CIFAR ResNet of 8 layers, width 16", picture_network("resnet8"), pictures, cross_entropy, 4096, 256, 64
     ),
     "resnet20-w16": Network(
-        "CIFAR ResNet of 20 layers, width 16", picture_network("resnet20"), pictures, cross_entropy, 512, 128, 64
+        "CIFAR ResNet of 20 layers, width 16", picture_network("resnet20"), pictures, cross_entropy, 1536, 128, 64
     ),
     "resnet18": Network(
-        "ResNet-18 of timm, small-image stem", picture_network("resnet18"), pictures, cross_entropy, 128, 64, 32
+        "ResNet-18 of timm, small-image stem", picture_network("resnet18"), pictures, cross_entropy, 384, 64, 64
     ),
     "efficientnet-b0": Network(
         "EfficientNet-B0 of timm, small-image stem",
         picture_network("efficientnet-b0"),
         pictures,
         cross_entropy,
-        192,
+        512,
         64,
-        32,
+        64,
     ),
     "vit": Network(
         "vision transformer of timm, 6 layers of width 192, patches of 4 x 4",
         vision_transformer,
         pictures,
         cross_entropy,
-        256,
+        768,
         64,
-        32,
+        64,
     ),
     "bert": Network(
         "BERT of transformers, 4 layers of width 192, sequences of 12 to 48 words, padded",
         encoder,
         lambda count: sentences(count, LENGTH),
         text_loss,
-        256,
+        768,
         64,
-        32,
+        64,
     ),
 }
 

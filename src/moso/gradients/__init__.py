@@ -1,10 +1,11 @@
 """The gradient engine: it knows networks, layers and losses, and nothing of methods or files."""
 
-from moso.gradients.engine import TimeStep, directional_derivatives, mean_gradient, squared_norms, time_step
+from moso.gradients.engine import TimeStep, directional_derivatives, squared_norms, time_step
 from moso.gradients.fitting import batch_size_for
 from moso.gradients.last_layer import Factored, last_layer_gradients, last_layer_time_step
 from moso.gradients.live import LiveProducts
 from moso.gradients.losses import Loss, batch_length, cross_entropy, map_tensors, to_device
+from moso.gradients.mean import mean_gradient
 from moso.gradients.point import Point, evaluation_mode
 from moso.gradients.probe import PROBES
 from moso.gradients.sketch import sketched_time_step, sketches

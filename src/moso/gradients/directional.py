@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch.func import jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.overrides import BaseTorchFunctionMode
+from torch.overrides import BaseTorchFunctionMode, TorchFunctionMode
 
 from moso.gradients.calls import Watching
 from moso.gradients.folding import Fold, Folding, folded_values, folds_of
@@ -26,9 +27,17 @@ Route = Callable[[Any], torch.Tensor]
 
 
 def route_for(point: Point, batch: Any, direction: Tensors) -> Route:
-    """Forward mode if the network has a forward derivative everywhere, else the ghost dot product, announced once."""
+    """The cheaper route that the network allows; where forward mode is refused, that is announced once.
+
+    Forward mode, except for networks with attention: its fused kernel has no forward derivative, nor have the
+    norms around it one in a single pass, and the ghost dot product does with the kernels that training uses.
+    """
     probe = first_samples(batch)
     plain = forward_route(point, direction, {})
+    if _attends(point, probe):
+        plan = plan_for(point, batch)
+        if plan.slow is None:
+            return lambda batch: backward_derivative(point, plan, batch, direction)
     try:
         expected = plain(probe)
     except (RuntimeError, ValueError, NotImplementedError) as problem:
@@ -38,6 +47,25 @@ def route_for(point: Point, batch: Any, direction: Tensors) -> Route:
     folds = folds_of(point, probe)
     folded = forward_route(point, direction, folds) if folds else plain
     return (lambda batch: folded(batch)[1]) if _agree(folded, probe, expected) else (lambda batch: plain(batch)[1])
+
+
+def _attends(point: Point, probe: Any) -> bool:
+    finding = _Attention()
+    with finding, torch.no_grad():
+        point.losses(point.trained, probe)
+    return finding.seen
+
+
+class _Attention(TorchFunctionMode):
+    """Watches for scaled dot products."""
+
+    seen = False
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        self.seen = self.seen or func in (F.scaled_dot_product_attention, F.multi_head_attention_forward)
+        return func(*args, **(kwargs or {}))
 
 
 def _agree(folded: "Forward", probe: Any, expected: tuple[torch.Tensor, torch.Tensor]) -> bool:

@@ -1,10 +1,9 @@
-"""The engine's verbs: mean gradient, directional derivatives, squared norms, and a time step in two sweeps.
+"""The engine's verbs: directional derivatives, squared norms, and a time step in two sweeps.
 
 The first sweep over the data adds up the mean gradient `G` and takes `|g_z|^2` of every sample on the way; the second
 takes `G . g_z` in forward mode. No gradient of a sample outlives the layer it was formed for.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +14,9 @@ from numpy.typing import NDArray
 from moso.errors import MosoError
 from moso.gradients.directional import Route, route_for
 from moso.gradients.fitting import Fitting, TooLargeError
-from moso.gradients.losses import batch_length, to_device, wide
+from moso.gradients.losses import batch_length, wide
 from moso.gradients.plan import Plan, Routes
-from moso.gradients.point import Batches, Groups, Point, Tensors, evaluation_mode
+from moso.gradients.point import Batches, Groups, Point, Tensors, through
 from moso.gradients.probe import PROBES, plan_for
 from moso.gradients.sweep import Swept, sweep_batch
 
@@ -45,24 +44,6 @@ def time_step(point: Point, batches: Batches, groups: Groups = ()) -> TimeStep:
     return TimeStep(mean, directional_derivatives(point, batches, mean, groups), norms)
 
 
-def mean_gradient(point: Point, batches: Batches) -> Tensors:
-    """`G`, the gradient of the mean loss over all batches."""
-    leaves = {name: value.detach().requires_grad_() for name, value in point.trained.items()}
-    total = _zeros(point)
-    count, fitting = 0, Fitting()
-
-    def gradient(piece: Any) -> tuple[int, Tensors]:
-        losses = point.losses(leaves, piece)
-        parts = torch.autograd.grad(losses.sum(), list(leaves.values()), allow_unused=True)
-        return len(losses), {name: part for name, part in zip(leaves, parts, strict=True) if part is not None}
-
-    for batch in _through(point, batches):
-        for samples, parts in fitting.pieces(batch, gradient):
-            _add(total, parts)
-            count += samples
-    return _divided(point, total, count)
-
-
 def squared_norms(point: Point, batches: Batches, groups: Groups = ()) -> NDArray[np.float64]:
     """`|g_z|^2` for every sample and group of parameters, `[groups, samples]`."""
     return first_sweep(point, batches, point.checked_groups(groups))[1]
@@ -80,7 +61,7 @@ def directional_derivatives(
     def derivatives(piece: Any) -> torch.Tensor:
         return torch.stack([wide(route(piece)) for route in routes]).cpu()
 
-    for batch in _through(point, batches):
+    for batch in through(point, batches):
         routes = routes or [route_for(point, batch, {name: direction[name] for name in group}) for group in groups]
         rows.extend(fitting.pieces(batch, derivatives))
     return np.asarray(torch.cat(rows, 1).numpy())
@@ -101,7 +82,7 @@ def _swept(point: Point, batches: Batches, groups: Groups, fitting: Fitting) -> 
     total: Tensors = {}
     rows: list[torch.Tensor] = []
     plan, tried = Plan(Routes()), 0
-    for batch in _through(point, batches):
+    for batch in through(point, batches):
         if tried < min(PROBES, batch_length(batch)):  # a first batch of one sample shows too little
             plan, tried = plan_for(point, batch), min(PROBES, batch_length(batch))
         total = total or _zeros(point)
@@ -120,23 +101,12 @@ def _norms(swept: Swept, group: tuple[str, ...]) -> torch.Tensor:
     return total
 
 
-def _through(point: Point, batches: Batches) -> Iterator[Any]:
-    with evaluation_mode(point.model):
-        for batch in batches():
-            yield to_device(batch, point.device)
-
-
 def _zeros(point: Point) -> Tensors:
     """What sums begin with: at least float32. In float64 they would take more memory than a training step does."""
     return {
         name: torch.zeros_like(value, dtype=torch.promote_types(value.dtype, torch.float32))
         for name, value in point.trained.items()
     }
-
-
-def _add(total: Tensors, more: Tensors) -> None:
-    for name, value in more.items():
-        total[name] += value
 
 
 def _divided(point: Point, total: Tensors, count: int) -> Tensors:

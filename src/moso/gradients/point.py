@@ -10,7 +10,7 @@ from torch import nn
 from torch.func import functional_call
 
 from moso.errors import MosoError
-from moso.gradients.losses import Loss, LossModule
+from moso.gradients.losses import Loss, LossModule, to_device
 
 Tensors = dict[str, torch.Tensor]
 Batches = Callable[[], Iterable[Any]]
@@ -88,3 +88,10 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
     finally:
         for module, mode in modes.items():
             module.training = mode
+
+
+def through(point: Point, batches: Batches) -> Iterator[Any]:
+    """The batches where the network is, which is in evaluation mode meanwhile."""
+    with evaluation_mode(point.model):
+        for batch in batches():
+            yield to_device(batch, point.device)

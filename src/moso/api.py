@@ -20,22 +20,23 @@ from moso.evaluation.metrics import PerSample
 from moso.evidence import Estimator, EstimatorName, ParameterFilter, PartitionTerms, Trajectory, step_terms
 from moso.executors import InProcess
 from moso.gradients import Loss, cross_entropy
-from moso.methods import METHODS, find_method
+from moso.methods import Method, find_method
 from moso.progress import Progress, silent
 from moso.randomness import seeded
 from moso.run.configuration import Configuration
 from moso.run.directory import RunDirectory
 from moso.run.job import Effort, Job
+from moso.run.own import find_choices
 from moso.run.reading import CUSTOM, Run
-from moso.run.stages import begin, evaluate_stage, score_stage, select_stage, train_stage
-from moso.scores import Form, moso, moso_rank, moso_standardised
+from moso.run.stages import begin, evaluate_stage, score_stage, select_stage
+from moso.scores import Form, MemoryInput, Score, find_score, scores
+from moso.selection import Selector
 
-Combination = Literal["moso", "moso-standardised", "moso-rank"]
-_COMBINATIONS: dict[str, Callable[[PartitionTerms, Form], NDArray[np.float64]]] = {
-    "moso": moso,
-    "moso-standardised": moso_standardised,
-    "moso-rank": moso_rank,
-}
+# What `score` can be asked for by name: all that follows from step terms.
+Combination = Literal["moso", "moso-standardised", "moso-rank", "grand-steps"]
+_FROM_TERMS = frozenset({"terms", "norms"})
+# Scored along with whatever was asked for: they come from the same terms.
+_ALONG = ("moso", "moso-standardised", "moso-rank")
 
 
 def score(
@@ -45,7 +46,7 @@ def score(
     *,
     loss: Loss = cross_entropy,
     batch_size: int | None = None,
-    method: Combination = "moso",
+    method: Combination | Score = "moso",
     form: Form = "paper",
     total_steps: int | None = None,
     parameters: ParameterFilter | None = None,
@@ -60,17 +61,17 @@ def score(
     them. `collate` makes a batch of a list of items, as in a `DataLoader`. `trajectory` is what a `Recorder` left, or
     your own checkpoints as `(state_dict, learning_rate)`; for the latter `total_steps` says how many updates the run
     had (without it, the checkpoints are taken to be all). `loss` gives one number a sample, `loss(model, batch) ->
-    [batch]`. `parameters` filters by name, e.g. the last layer. `estimator` is `exact`, or cheaper and less true:
-    `subsampled`, `sketched`, `last-layer`, or an `Estimator` with settings of its own. The model's weights, mode and
-    gradients are left as they are.
+    [batch]`. `method` is the name of a score that follows from step terms, or a `Score` of your own that needs no more.
+    `parameters` filters by name, e.g. the last layer. `estimator` is `exact`, or cheaper and less true: `subsampled`,
+    `sketched`, `last-layer`, or an `Estimator` with settings of its own. The model's weights, mode and gradients are
+    left as they are.
 
     >>> model = nn.Linear(2, 2)
     >>> data = (np.eye(2, dtype=np.float32), [0, 1])
     >>> score(model, data, [(model.state_dict(), 0.1)], total_steps=10).shape
     (2,)
     """
-    if method not in _COMBINATIONS:
-        raise MosoError(f"score(method=...) takes {', '.join(_COMBINATIONS)}, not {method!r}")
+    wanted = _from_terms(method, estimator)
     view = as_view(data, collate, numbers=loss is not cross_entropy)
     check_repeatable(view)
     points = trajectory if isinstance(trajectory, Trajectory) else Trajectory.from_states(trajectory, total_steps)
@@ -91,12 +92,32 @@ def score(
             )
         )
         progress("scoring", number, len(points))
-    return _COMBINATIONS[method](PartitionTerms(total_steps or points.total_steps, steps), form)
+    terms = [PartitionTerms(total_steps or points.total_steps, steps)]
+    return wanted(MemoryInput(len(view), partition_terms=terms, form=form))
+
+
+def _from_terms(method: str | Score, estimator: Estimator | EstimatorName) -> Score:
+    """A score that needs step terms alone, by name or as it is."""
+    possible = [name for name, one in scores().items() if one.needed() and one.needed() <= _FROM_TERMS]
+    if isinstance(method, str) and method not in possible:
+        raise MosoError(f"score(method=...) takes {', '.join(possible)}, not {method!r}")
+    wanted = find_score(method) if isinstance(method, str) else method
+    missing = sorted(wanted.needed() - _FROM_TERMS)
+    if missing:
+        raise MosoError(
+            f"score {wanted.name!r} needs {', '.join(missing)}, which a trajectory does not have; use a run"
+        )
+    if "norms" in wanted.needed() and "subsampled" in (estimator, getattr(estimator, "name", None)):
+        raise MosoError(f"score {wanted.name!r} needs the gradient norms of all samples, which 'subsampled' leaves out")
+    return wanted
 
 
 @dataclass(frozen=True)
 class Pruned:
-    """What `prune` found: the positions that stay, every sample's score, and the pruned data set."""
+    """What `prune` found: the positions that stay, every sample's score, and the pruned data set.
+
+    Where the method does without scores, as `herding` does, they are not numbers.
+    """
 
     kept: NDArray[np.int64]
     scores: NDArray[np.float64]
@@ -112,8 +133,8 @@ def prune(
     score_set: Any = None,
     test_set: Any = None,
     labels: Sequence[int] | NDArray[Any] | None = None,
-    method: str = "moso",
-    selector: str | None = None,
+    method: str | Method | Score = "moso",
+    selector: str | Selector | None = None,
     loss: Loss | None = None,
     metric: PerSample | None = None,
     collate: Collate | None = None,
@@ -135,8 +156,12 @@ def prune(
     loss where another loss has no classes; or by your own `metric(model, batch) -> [batch]`, from 0 to 1, more is
     better.
 
+    `method` is a name that `moso methods` lists, or a `Method` or `Score` of your own; `selector` is a name or a
+    `Selector`, in place of the method's.
+
     `out` keeps the run directory, and a run that was interrupted goes on there; without it a temporary one is used.
     `settings` are those of a run's TOML file: `epochs`, `partitions`, `time_steps`, `recipe`, `seed`, `device`, ...
+    and `settings` itself, those of selectors and scores: `settings={"coverage": {"cut": 0.2}}`.
 
     >>> images, labels = np.random.default_rng(0).integers(0, 255, (40, 1, 8, 8)).astype("uint8"), np.arange(40) % 2
     >>> pruned = prune((images, labels), ratio=0.7, model="mlp-w8", recipe="quick", time_steps=2, partitions=1)
@@ -150,8 +175,10 @@ def prune(
         normalisation = Normalisation.measure(train.reader)
         train = train.normalised(normalisation)
         test = test.normalised(normalisation) if isinstance(test, StoredSamples) else test
-    chosen = find_method(method)
-    scored = [name for name, one in METHODS.items() if one.score != "random"]
+    score = method if isinstance(method, Score) else None
+    chosen = _method(method)
+    registered = [chosen.name] if isinstance(method, str) else []
+    along = list(_ALONG) if score is None and "terms" in _needs_of(chosen) else []
     # What is no picture is not cropped, and the recipe that fits pictures does not fit it.
     fitting = {} if len(train.shape) == 3 else {"recipe": "table"}
     configuration = Configuration.resolve(
@@ -162,7 +189,7 @@ def prune(
             "dataset": CUSTOM,
             "classless": not train.classes,
             "model": model if isinstance(model, str) else CUSTOM,
-            "methods": list(dict.fromkeys([method, *scored])),
+            "methods": list(dict.fromkeys([*registered, *along])) or ["random"],
             "ratios": [ratio],
         }
     )
@@ -170,18 +197,28 @@ def prune(
     data, effort = DataSet(CUSTOM, train, test), Effort(loader_workers)
     job = Job(directory, configuration, data, _builder(model), own_loss, effort, metric)
     executor = InProcess(progress)
-    pairs = [(method, selector or configuration.selector_of(method))]
-    configuration.check_selector(pairs[0][1])
+    [choice] = find_choices(job, [configuration.choice(chosen, selector, score)])
     with directory.locked():
         begin(job)
-        train_stage(job, executor)
-        score_stage(job, executor, list(configuration.methods))
-        select_stage(job, pairs)
+        score_stage(job, executor, [choice, *(configuration.choice(name) for name in along)])
+        select_stage(job, [choice])
         if test is not None:
-            evaluate_stage(job, executor, pairs)
+            evaluate_stage(job, executor, [choice])
     run = Run(directory)
-    kept = run.kept(method, ratio, pairs[0][1])
-    return Pruned(kept, run.scores()[chosen.score], Subset(subset_of, kept.tolist()), run)
+    kept = run.kept(choice.method, ratio, choice.selector.name)
+    found = np.full(len(train), np.nan) if choice.score is None else run.scores()[choice.score.name]
+    return Pruned(kept, found, Subset(subset_of, kept.tolist()), run)
+
+
+def _method(method: str | Method | Score) -> Method:
+    if isinstance(method, Score):
+        return Method(method.name, None, "top", method.description)
+    return find_method(method) if isinstance(method, str) else method
+
+
+def _needs_of(method: Method) -> frozenset[str]:
+    score = method.find_score()
+    return frozenset() if score is None else score.needed()
 
 
 def _builder(model: str | Callable[[], nn.Module]) -> Callable[[int], nn.Module] | None:

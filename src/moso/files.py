@@ -4,9 +4,11 @@ A write goes to a temporary name in the same folder, is flushed to the disk and 
 at any moment leaves the old file or the new one, and at worst a temporary name that the next run sweeps.
 """
 
+import csv
+import io
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -59,6 +61,13 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write JSON atomically, keys in the order given."""
     write_text(path, json.dumps(value, indent=2) + "\n")
+
+
+def write_csv(path: Path, names: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
+    """Write a CSV file with a header atomically."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([names, *rows])
+    write_text(path, text.getvalue())
 
 
 def write_table(path: Path, table: pa.Table) -> None:

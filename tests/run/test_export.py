@@ -33,7 +33,7 @@ def selected(root: Path, **settings) -> Run:
     with job.directory.locked():
         begin(job)
         for seed in job.configuration.all_seeds():
-            write_scores(job, seed, ["random"])
+            write_scores(job, seed, [job.configuration.choice("random")])
         select_stage(job, [("random", "balanced"), ("random", "random")])
     return Run.open(root)
 

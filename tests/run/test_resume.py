@@ -17,6 +17,7 @@ RESULTS = ("scores.parquet", "selections.parquet", "evaluation.parquet")
 FLAGS = [
     *("--model", "convnet-w4", "--epochs", "4", "--partitions", "3", "--time-steps", "4", "--seeds", "1"),
     *("--ratio", "0.5", "--method", "moso", "--method", "moso-rank", "--label-noise", "0.1", "--augmentation", "crop"),
+    *("--method", "tdds", "--method", "el2n", "--method", "herding"),
 ]
 
 
@@ -29,7 +30,13 @@ def results(root: Path) -> dict[str, bytes]:
     files = [*RESULTS, "scores/moso.parquet", "scores/moso-rank.json", "run.toml"]
     terms = sorted(path.relative_to(root) for path in root.glob("terms/*/*.npz"))
     trajectory = sorted(path.relative_to(root) for path in root.glob("trajectory/*/*.safetensors"))
-    return {str(name): (root / name).read_bytes() for name in [*files, *terms, *trajectory]}
+    evidence = sorted(path.relative_to(root) for path in root.glob("*/*reference-*/*.np[yz]"))
+    networks = sorted(path.relative_to(root) for path in root.glob("state/*/*.safetensors"))
+    assert len(evidence) == 3  # one column, and the errors of two initialisations
+    features = ["features/reference-00.npy", "features/reference-00.json"]
+    return {
+        str(name): (root / name).read_bytes() for name in [*files, *terms, *trajectory, *evidence, *networks, *features]
+    }
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from moso.cli.display import showing
-from moso.cli.work import Quiet, RunArgument
+from moso.cli.work import Decisions, Quiet, RunArgument
 from moso.run.export import export_kept
 from moso.run.reading import Run
 
@@ -18,6 +18,7 @@ def export(
     selector: Annotated[str | None, typer.Option("--selector", help="its selector", show_default=False)] = None,
     ratio: Annotated[float | None, typer.Option("--ratio", help="share removed", show_default=False)] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="seed [the run's first]", show_default=False)] = None,
+    overrides: Decisions = None,
     form: Annotated[
         str | None,
         typer.Option(
@@ -47,6 +48,7 @@ def export(
             selector=selector,
             ratio=ratio,
             seed=seed,
+            overrides=overrides,
             form=form,
             ids=ids,
             with_test=with_test,

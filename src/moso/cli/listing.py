@@ -12,11 +12,42 @@ from moso.methods import listing
 from moso.models import models as known_models
 
 Json = Annotated[bool, typer.Option("--json", help="a list of objects, for programs")]
+# What a person sees of each kind; programs see everything.
+_COLUMNS = {
+    "method": ("name", "score", "selector", "needs", "description"),
+    "score": ("name", "keep", "hard", "needs", "description"),
+    "selector": ("name", "needs", "settings", "description"),
+}
 
 
 def methods(as_json: Json = False) -> None:
-    """List methods, scores and selectors."""
-    _show(listing(), as_json)
+    """List methods, scores and selectors: what they need, which end they keep, what they can be told."""
+    rows = listing()
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    for kind, names in _COLUMNS.items():
+        table = Table(box=None, title=f"{kind}s", title_justify="left", title_style="bold")
+        for name in names:
+            table.add_column(name, no_wrap=name in ("name", "score", "selector"))
+        for row in rows:
+            if row["kind"] == kind:
+                table.add_row(*(_text(row[name]) for name in names))
+        console().print(table)
+        console().print()
+    console().print(
+        "settings: --setting coverage.cut=0.2, or coverage.cut = 0.2 under [settings] in a TOML file", markup=False
+    )
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={_default(entry)}" for name, entry in value.items())
+    return "-" if value in (None, "") else str(value)
+
+
+def _default(entry: Any) -> str:
+    return str(entry["default"] if isinstance(entry, dict) else entry)
 
 
 def models(as_json: Json = False) -> None:

@@ -10,8 +10,12 @@ from typing import Annotated
 import typer
 
 from moso.cli import listing, run, stages
+from moso.cli.compare import compare
 from moso.cli.exact import exact
+from moso.cli.explore import explore
 from moso.cli.export import export
+from moso.cli.report import report
+from moso.cli.suspects import suspects
 from moso.errors import MosoError
 from moso.version import __version__
 
@@ -22,9 +26,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for verb in (run.run, run.train, stages.score, stages.select, stages.evaluate, stages.report, export, exact):
+for verb in (run.run, run.train, stages.score, stages.select, stages.evaluate, report, explore, export, compare):
     app.command()(verb)
-for verb in (listing.methods, listing.models, listing.datasets):
+for verb in (suspects, exact, listing.methods, listing.models, listing.datasets):
     app.command()(verb)
 
 

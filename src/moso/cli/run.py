@@ -69,8 +69,14 @@ def train(
         typer.echo(f"surrogates trained in {job.directory.root}")
 
 
-def new_job(file: Path | None, out: Path | None, effort: Effort, settings: dict[str, Any]) -> Job:
+def new_job(
+    file: Path | None,
+    out: Path | None,
+    effort: Effort,
+    settings: dict[str, Any],
+    defaults: dict[str, Any] | None = None,
+) -> Job:
     """The job that a file and flags describe, its data loaded and checked."""
-    configuration, file_out = configuration_from(file, settings)
+    configuration, file_out = configuration_from(file, settings, defaults)
     directory = RunDirectory(out or file_out or default_out(configuration))
     return Job(directory, configuration, load_data(configuration), effort=effort)

@@ -9,10 +9,17 @@ from typing import Annotated, Any
 import typer
 
 from moso.errors import MosoError
+from moso.run.choice import read_settings
 from moso.run.configuration import Configuration, read_toml
 
 # Settings whose flag may be repeated, under the singular.
-_REPEATED = {"methods": ("--method", str), "selectors": ("--selector", str), "ratios": ("--ratio", float)}
+_REPEATED = {
+    "methods": ("--method", str),
+    "selectors": ("--selector", str),
+    "ratios": ("--ratio", float),
+    "baselines": ("--baseline", str),
+    "settings": ("--setting", str),
+}
 _HELP = {
     "methods": "method to prune with; may be repeated, 'all' for every one",
     "epochs": "epochs of every training, in place of the recipe's",
@@ -41,7 +48,7 @@ def _flags() -> list[inspect.Parameter]:
         if name in _NOT_FLAGS:
             continue
         flag, kind = _REPEATED.get(name, (f"--{name.replace('_', '-')}", None))
-        unsaid = field.is_required() or field.default in (None, "", ()) or "[" in _HELP.get(name, "")
+        unsaid = field.is_required() or field.default in (None, "", (), {}) or "[" in _HELP.get(name, "")
         default = "" if unsaid else field.default
         shown = ", ".join(map(str, default)) if isinstance(default, tuple) else default
         text = _HELP.get(name, field.description or name) + (f" [{shown}]" if shown != "" else "")
@@ -80,19 +87,31 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def configuration_from(file: Path | None, settings: dict[str, Any]) -> tuple[Configuration, Path | None]:
-    """The configuration of a TOML file and flags, flags first, and the file's `out` if it names one."""
+def configuration_from(
+    file: Path | None, settings: dict[str, Any], defaults: dict[str, Any] | None = None
+) -> tuple[Configuration, Path | None]:
+    """The configuration of a TOML file and flags, flags first, and the file's `out` if it names one.
+
+    `defaults` are those of a verb, where neither the file nor a flag says anything.
+    """
     given: dict[str, Any] = {}
     if file is not None:
         if file.is_dir():
             raise MosoError(f"{file} is a directory; give its run.toml, or --out {file} to go on with it")
         given = read_toml(file)
     out = given.pop("out", None)
-    merged = {**given, **settings}
-    for name in ("dataset", "labels"):
+    merged = {**(defaults or {}), **given, **settings}
+    if "settings" in given and "settings" in settings:
+        merged["settings"] = _both(read_settings(given["settings"]), read_settings(settings["settings"]))
+    for name in ("dataset", "labels", "embedding"):
         if isinstance(merged.get(name), str):
             merged[name] = whole_path(merged[name])
     return Configuration.resolve(merged), None if out is None else Path(out)
+
+
+def _both(file: dict[str, dict[str, Any]], flags: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Settings of a file and of flags; flags count more."""
+    return {owner: {**file.get(owner, {}), **flags.get(owner, {})} for owner in {**file, **flags}}
 
 
 def whole_path(name: str) -> str:

@@ -1,53 +1,73 @@
-"""`moso score | select | evaluate | report`: the stages of a run on its directory."""
+"""`moso score | select | evaluate`: the stages of a run on its directory."""
 
 import typer
 
 from moso.cli.summary import print_summary
 from moso.cli.work import (
     CheckpointSeconds,
+    Decisions,
     LoaderWorkers,
     Methods,
+    MinPerClass,
+    OwnHard,
+    OwnIndices,
+    OwnName,
+    OwnScores,
     Quiet,
     Ratios,
     RunArgument,
     Selectors,
+    SelectorSettings,
     Workers,
-    asked_pairs,
+    asked_choices,
+    brought,
+    decided,
     open_job,
     working,
 )
-from moso.report.page import write_report
 from moso.run.job import Effort
-from moso.run.reading import Run
-from moso.run.stages import evaluate_stage, score_stage, select_stage, train_stage
+from moso.run.stages import evaluate_stage, score_stage, select_stage
 
 
 def score(
     run: RunArgument,
     method: Methods = None,
+    selector: Selectors = None,
     workers: Workers = 0,
     loader_workers: LoaderWorkers = 2,
     checkpoint_seconds: CheckpointSeconds = 10.0,
     quiet: Quiet = False,
 ) -> None:
-    """Measure the step terms of every sample and write the scores."""
+    """Gather the evidence that methods and selectors need and write the scores."""
     job = open_job(run, Effort(loader_workers, checkpoint_seconds))
-    pairs = asked_pairs(job, method, None)
+    choices = asked_choices(job, method, selector)
     with working(job, workers, quiet) as executor:
-        train_stage(job, executor)
-        score_stage(job, executor, [name for name, _ in pairs])
+        score_stage(job, executor, choices)
     if not quiet:
         typer.echo(f"scores in {job.directory.root / 'scores.parquet'}")
 
 
 def select(
-    run: RunArgument, method: Methods = None, selector: Selectors = None, ratio: Ratios = None, quiet: Quiet = False
+    run: RunArgument,
+    method: Methods = None,
+    selector: Selectors = None,
+    ratio: Ratios = None,
+    setting: SelectorSettings = None,
+    min_per_class: MinPerClass = None,
+    scores: OwnScores = None,
+    indices: OwnIndices = None,
+    name: OwnName = None,
+    hard: OwnHard = None,
+    overrides: Decisions = None,
+    quiet: Quiet = False,
 ) -> None:
-    """Choose what is kept, from scores that are there; any method, selector and ratio."""
+    """Choose what is kept, from scores that are there or yours; any method, selector and ratio."""
     job = open_job(run)
-    pairs = asked_pairs(job, method, selector)
     with working(job, 1, quiet=True):
-        select_stage(job, pairs, ratio or ())
+        own = brought(job, name, scores, indices, hard)
+        choices = asked_choices(job, [*(method or []), *own], selector, setting, min_per_class)
+        choices = decided(job, choices, overrides)
+        select_stage(job, choices, ratio or ())
     if not quiet:
         typer.echo(f"selections in {job.directory.root / 'selections.parquet'}")
 
@@ -57,6 +77,13 @@ def evaluate(
     method: Methods = None,
     selector: Selectors = None,
     ratio: Ratios = None,
+    setting: SelectorSettings = None,
+    min_per_class: MinPerClass = None,
+    scores: OwnScores = None,
+    indices: OwnIndices = None,
+    name: OwnName = None,
+    hard: OwnHard = None,
+    overrides: Decisions = None,
     workers: Workers = 0,
     loader_workers: LoaderWorkers = 2,
     checkpoint_seconds: CheckpointSeconds = 10.0,
@@ -64,16 +91,11 @@ def evaluate(
 ) -> None:
     """Retrain on what selections keep and on all data, and test."""
     job = open_job(run, Effort(loader_workers, checkpoint_seconds))
-    pairs = asked_pairs(job, method, selector)
     with working(job, workers, quiet) as executor:
-        select_stage(job, pairs, ratio or ())
-        evaluate_stage(job, executor, pairs, ratio or ())
+        own = brought(job, name, scores, indices, hard)
+        choices = asked_choices(job, [*(method or []), *own], selector, setting, min_per_class)
+        choices = decided(job, choices, overrides)
+        select_stage(job, choices, ratio or ())
+        evaluate_stage(job, executor, choices, ratio or ())
     if not quiet:
         print_summary(job)
-
-
-def report(run: RunArgument, quiet: Quiet = False) -> None:
-    """Write report.html from what the run has."""
-    path = write_report(Run.open(run))
-    if not quiet:
-        typer.echo(path)

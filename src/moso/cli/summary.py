@@ -1,12 +1,14 @@
 """The tables a run ends and a dry run begins with."""
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from moso.evaluation.summary import lines
+from moso.report.text_table import TextTable
 from moso.report.wording import duration
 from moso.run.cells import all_cells
 from moso.run.costs import costs
@@ -37,7 +39,8 @@ def print_summary(job: Job) -> None:
     found = {(line.method, line.selector, line.ratio): line for line in rows}
     for method, selector in dict.fromkeys((line.method, line.selector) for line in rows if line.method != "full"):
         cells = [found.get((method, selector, ratio)) for ratio in ratios]
-        table.add_row(f"{method} ({selector})", *("" if cell is None else cell.text for cell in cells))
+        name = next(cell.name for cell in cells if cell is not None)
+        table.add_row(name, *("" if cell is None else cell.text for cell in cells))
     out.print(table)
     for line in rows:
         if line.method == "full":
@@ -57,6 +60,21 @@ def _print_costs(out: Console, job: Job, ratios: list[float]) -> None:
         after = spent.paid_after(ratio)
         if after is not None:
             out.print(f"removing {ratio:g} has paid for itself after {after} retraining{'s' if after > 1 else ''}")
+
+
+def print_tables(texts: Iterable[TextTable]) -> None:
+    """Tables of text, each with what it means below it."""
+    out = console()
+    for text in texts:
+        out.print(text.title, style="bold")
+        table = Table()
+        for number, name in enumerate(text.columns):
+            table.add_column(name, justify="right" if number else "left")
+        for row in text.rows:
+            table.add_row(*row)
+        out.print(table)
+        if text.note:
+            out.print(text.note + "\n", style="dim")
 
 
 def print_plan(job: Job, plan: Estimate) -> None:

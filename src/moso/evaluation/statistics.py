@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
+from scipy.stats import t as student
 
 from moso.randomness import generator
 
@@ -65,6 +66,30 @@ def _coefficients(first: NDArray[np.float64], second: NDArray[np.float64], kind:
     result = np.full(len(first), np.nan)
     np.divide((first * second).sum(axis=1), spreads, out=result, where=spreads > 0)
     return result
+
+
+def paired_difference(
+    first: Mapping[int, float], second: Mapping[int, float], resolution: float = 0.0
+) -> Interval | None:
+    """How far `first` is above `second`, seed by seed: the mean, and Student's interval over the seeds both have.
+
+    What a seed does to both cancels. No spread of the differences is taken to be smaller than `resolution`: two seeds
+    that happen to agree say little. One seed has no interval (NaN), none no difference (None).
+
+    >>> print(paired_difference({0: 3.0, 1: 5.0, 2: 4.0}, {0: 1.0, 1: 2.0, 2: 3.0}))
+    2.000 [-0.484, 4.484]
+    """
+    common = sorted(first.keys() & second.keys())
+    if not common:
+        return None
+    differences = np.array([first[seed] - second[seed] for seed in common])
+    mean = float(differences.mean())
+    if len(common) < 2:
+        return Interval(mean, float("nan"), float("nan"))
+    spread = max(float(differences.std(ddof=1)), resolution)
+    quantile = float(student.ppf(1 - (1 - COVERAGE) / 2, len(common) - 1))
+    margin = quantile * spread / float(np.sqrt(len(common)))
+    return Interval(mean, mean - margin, mean + margin)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+# The method of a cell that trains on all data: the yardstick of all others.
+FULL = "full"
+
 
 @dataclass(frozen=True)
 class Measure:
@@ -83,7 +86,9 @@ class Line:
     @property
     def name(self) -> str:
         """What a person calls it."""
-        return "all data" if self.method == "full" else f"{self.method} ({self.selector})"
+        if self.method == FULL:
+            return "all data"
+        return self.method if self.selector == "none" else f"{self.method} ({self.selector})"
 
 
 def lines(cells: Iterable[Mapping[str, Any]]) -> list[Line]:

@@ -1,7 +1,10 @@
 """What training leaves behind and scores read. Nobody here knows who reads it."""
 
+from moso.evidence.dynamics import Dynamics, DynamicsRecorder
 from moso.evidence.estimators import MEAN_SHARE, Estimator, EstimatorName
+from moso.evidence.features import read_features, write_features
 from moso.evidence.measure import ParameterFilter, step_terms
+from moso.evidence.predictions import class_errors, read_out_of_sample, write_out_of_sample
 from moso.evidence.recorder import Recorder
 from moso.evidence.steps import Sampling, sample_steps
 from moso.evidence.terms import PartitionTerms, StepTerms, read_terms, terms_path, write_terms
@@ -9,6 +12,8 @@ from moso.evidence.trajectory import State, Trajectory, TrajectoryPoint, check_f
 
 __all__ = [
     "MEAN_SHARE",
+    "Dynamics",
+    "DynamicsRecorder",
     "Estimator",
     "EstimatorName",
     "ParameterFilter",
@@ -20,11 +25,16 @@ __all__ = [
     "Trajectory",
     "TrajectoryPoint",
     "check_fits",
+    "class_errors",
+    "read_features",
+    "read_out_of_sample",
     "read_state",
     "read_terms",
     "sample_steps",
     "step_terms",
     "terms_path",
+    "write_features",
+    "write_out_of_sample",
     "write_state",
     "write_terms",
 ]

@@ -1,63 +1,99 @@
-"""Methods by name: a score and the selector its source uses. Any score combines with any selector."""
+"""Methods by name: ours, and those of installed packages (entry points `moso.methods`).
 
-from dataclasses import dataclass
+Any score combines with any selector that can do with what it says; a method is the pair its source uses.
+"""
 
+from moso import plugins
 from moso.errors import unknown_name
+from moso.methods.method import Method
 from moso.scores import SCORES
-from moso.selection import selectors
+
+GROUP = "moso.methods"
 
 
-@dataclass(frozen=True)
-class Method:
-    """A named preset of a score and a selector."""
-
-    name: str
-    score: str
-    selector: str
-    description: str
+def _of_score(name: str, selector: str = "top", description: str | None = None) -> Method:
+    """A method that is a score of the same name and a selector with its defaults."""
+    score = SCORES[name]
+    return Method(name, name, selector, description or score.description, source=score.source)
 
 
 METHODS = {
     method.name: method
     for method in (
-        Method("moso", "moso", "balanced", "Proposition 1.1 to the letter, the top of each class"),
-        Method("moso-standardised", "moso-standardised", "balanced", "MoSo, all stages of training on one scale"),
-        Method("moso-rank", "moso-rank", "balanced", "MoSo by rank at all stages of training"),
+        _of_score("moso", "balanced", "Proposition 1.1 to the letter, the top of each class"),
+        _of_score("moso-standardised", "balanced", "MoSo, all stages of training on one scale"),
+        _of_score("moso-rank", "balanced", "MoSo by rank at all stages of training"),
         Method("random", "random", "random", "random selection, what every method has to beat"),
+        Method(
+            "herding",
+            None,
+            "herding",
+            "samples whose mean features are those of their class",
+            source="Welling, ICML 2009; class by class and by the running mean as in Rebuffi et al., CVPR 2017",
+        ),
+        _of_score("forgetting"),
+        _of_score("grand"),
+        _of_score("grand-steps"),
+        _of_score("el2n"),
+        _of_score("opt", "opt", "the set of samples without which the network would be nearly the same is removed"),
+        _of_score("ssp"),
+        _of_score("moderate", "median"),
+        _of_score("entropy"),
+        _of_score("least-confidence"),
+        _of_score("margin"),
+        _of_score("aum"),
+        _of_score("dyn-unc"),
+        _of_score("tdds"),
+        _of_score("dual", "beta"),
+        Method(
+            "ccs",
+            "aum",
+            "coverage",
+            "the hardest by AUM cut off, the rest covered evenly in strata",
+            {"cut": 0.3, "strata": 50},
+            "Zheng et al., ICLR 2023, Algorithm 1; the cut is their example, searched for each data set",
+        ),
+        Method(
+            "d2",
+            "forgetting",
+            "d2",
+            "difficulty passed between neighbours, then discounted where one is kept",
+            {"neighbours": 5, "gamma": 0.1},
+            "Maharana et al., ICLR 2024; neighbours and gamma are its authors' example on CIFAR-10",
+        ),
+        Method(
+            "infomax",
+            "el2n",
+            "infomax",
+            "the most information, less what kept samples repeat of each other",
+            {"neighbours": 5, "weight": 0.3, "iterations": 20},
+            "Tan et al., ICLR 2025, with labels: its information is EL2N",
+        ),
+        Method(
+            "k-center",
+            None,
+            "k-center",
+            "every sample near a kept one in feature space",
+            source="Sener & Savarese, ICLR 2018, Algorithm 1",
+        ),
     )
 }
+
+
+def methods() -> dict[str, Method]:
+    """All methods by name, other packages' included."""
+    return {**METHODS, **plugins.everything(GROUP, Method, METHODS)}
 
 
 def find_method(name: str) -> Method:
     """The method of this name.
 
-    >>> find_method("moso").selector
-    'balanced'
+    >>> find_method("moso").selector, find_method("herding").score
+    ('balanced', None)
     """
-    if name not in METHODS:
-        raise unknown_name("method", name, METHODS)
-    return METHODS[name]
-
-
-def listing() -> list[dict[str, str]]:
-    """Every method, score and selector: its name, what kind of thing it is, and a sentence about it.
-
-    >>> [row["needs"] for row in listing() if row["name"] == "balanced"]
-    ['labels, scores']
-    """
-    rows = [
-        {"name": m.name, "kind": "method", "description": m.description, "score": m.score, "selector": m.selector}
-        for m in METHODS.values()
-    ]
-    rows += [{"name": s.name, "kind": "score", "description": s.description, "needs": s.needs} for s in SCORES.values()]
-    rows += [
-        {
-            "name": s.name,
-            "kind": "selector",
-            "description": s.description,
-            "needs": ", ".join(sorted(s.needed())),
-            "settings": ", ".join(f"{option.name}={option.default}" for option in s.options()),
-        }
-        for s in selectors().values()
-    ]
-    return rows
+    if name in METHODS:
+        return METHODS[name]
+    found = plugins.find(GROUP, name, Method, METHODS)
+    if found is None:
+        raise unknown_name("method", name, [*METHODS, *plugins.names(GROUP)])
+    return found

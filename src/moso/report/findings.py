@@ -12,6 +12,7 @@ from typing import Literal
 
 from scipy.stats import t as student
 
+from moso.evaluation.compare import is_method
 from moso.evaluation.summary import ACCURACY, Line, Measure
 from moso.report.wording import count_of, percent
 from moso.run.cells import FULL
@@ -103,9 +104,9 @@ def compare(lines: Sequence[Line], test_samples: int = 0) -> list[Comparison]:
     """
     full = next((line for line in lines if line.method == FULL), None)
     found = []
-    for ratio in sorted({line.ratio for line in lines if line.method not in (FULL, RANDOM)}):
+    for ratio in sorted({line.ratio for line in lines if is_method(line.method)}):
         here = [line for line in lines if line.ratio == ratio]
-        scored = [line for line in here if line.method not in (FULL, RANDOM)]
+        scored = [line for line in here if is_method(line.method)]
         best = max(scored, key=lambda line: line.merit)
         random = max((line for line in here if line.method == RANDOM), key=lambda line: line.merit, default=None)
         found.append(
@@ -123,15 +124,10 @@ def compare(lines: Sequence[Line], test_samples: int = 0) -> list[Comparison]:
 
 
 def headline(comparisons: Sequence[Comparison], data: str, samples: int) -> str:
-    """What came out, in two sentences: what removing data costs, and whether random selection would do as well.
-
-    The ratio spoken of is the largest that costs at most one point (or one per cent of a loss), or else the smallest
-    there is.
-    """
+    """What came out, in two sentences: what removing data costs, and whether random selection would do as well."""
     if not comparisons:
         return f"Nothing has been retrained on a pruned {data} yet, so nothing can be said about accuracy."
-    close = [one for one in comparisons if one.against_full and one.against_full.gain >= -_close(one)]
-    chosen = close[-1] if close else comparisons[0]
+    chosen, close = spoken_of(comparisons)
     removed, name, measure = percent(chosen.ratio), chosen.best.name, chosen.best.measure
     kept = count_of(kept_count(samples, chosen.ratio), "sample")
     reaches = f"trained on the {kept} that {name} keeps, the network reaches {_value(chosen.best, named=True)}"
@@ -145,6 +141,15 @@ def headline(comparisons: Sequence[Comparison], data: str, samples: int) -> str:
             price = measure.title if measure.better == "higher" else "something"
             first = f"Removing data costs {price} here: with {removed} of {data} removed, {reaches}, {beside}."
     return f"{first} {_beside_random(chosen)}"
+
+
+def spoken_of(comparisons: Sequence[Comparison]) -> tuple[Comparison, bool]:
+    """The comparison a headline is about, and whether it comes close to all data.
+
+    It is that of the largest ratio that costs at most one point (or one per cent of a loss), or else of the smallest.
+    """
+    close = [one for one in comparisons if one.against_full and one.against_full.gain >= -_close(one)]
+    return (close[-1], True) if close else (comparisons[0], False)
 
 
 def _close(one: Comparison) -> float:

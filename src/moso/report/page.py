@@ -1,26 +1,35 @@
-"""report.html: one file that opens offline and says what a run found.
+"""report.html: one file that opens offline and lets a person look at what a run kept, what it dropped, and why.
 
-Everything that comes from data (class names, ids, paths) is escaped, and the page forbids scripts and requests to
-whoever shows it. The same run gives the same bytes, but for the seconds that its computations took.
+The page is a program (`page/` in the repository, built into `assets/`) and the data it looks at: a small JSON part
+and columns of bytes. Everything that comes from data (class names, ids, texts) reaches the document as text, never
+as markup; the page forbids every request and every script but its own. The same run gives the same bytes, but for the
+seconds that its computations took.
 """
 
+import base64
+import hashlib
+import html
+import json
+from collections.abc import Iterable
+from functools import cache
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
-from jinja2 import Environment, StrictUndefined
-
+from moso.errors import MosoError
 from moso.files import write_text
-from moso.report import sections
-from moso.report.findings import compare, headline, tally
-from moso.report.pictures import png_uri
-from moso.report.plots import ordered_lines, png
-from moso.report.wording import data_name
+from moso.report.columns import Block
+from moso.report.content import Mode, gather
+from moso.report.packing import pack
 from moso.run.reading import Run
-from moso.version import __version__
+
+MAX_MEGABYTES = 25.0
+_IN_A_FILE = "img-src blob:"
+_SERVED = "img-src 'self'; connect-src 'self'"
 
 
-def write_report(run: Run) -> Path:
-    """Write the page of a run, finished or not; returns its path.
+def write_report(run: Run, max_mb: float = MAX_MEGABYTES) -> Path:
+    """Write the page of a run, finished or not; returns its path. `max_mb` are millions of bytes.
 
     >>> import moso, tempfile, numpy as np
     >>> images, labels = np.random.default_rng(0).integers(0, 255, (40, 1, 8, 8)).astype("uint8"), np.arange(40) % 2
@@ -29,33 +38,66 @@ def write_report(run: Run) -> Path:
     'report.html'
     """
     path = run.directory.root / "report.html"
-    write_text(path, render(run))
+    write_text(path, render(run, max_mb))
     return path
 
 
-def render(run: Run) -> str:
-    """The page as text."""
-    rows = ordered_lines(run)
-    described = run.manifest.get("dataset", {})
-    comparisons = compare(rows, described.get("test", 0))
-    main = sections.main_pair(run, rows)
-    name = data_name(run.configuration.dataset)
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["png"] = lambda figure: png_uri(png(figure))
-    text = (resources.files("moso.report") / "page.html.j2").read_text(encoding="utf-8")
-    return environment.from_string(text).render(
-        name=name,
-        headline=headline(comparisons, name, described.get("train", 0)),
-        tally=tally(comparisons),
-        facts=sections.facts(run),
-        missing=sections.missing(run, rows),
-        accuracy=sections.accuracy(run, rows, comparisons) if rows else None,
-        cost=sections.cost(run),
-        scores=sections.scores(run),
-        samples=sections.samples(run, main),
-        classes=sections.classes(run, main),
-        settings=sections.settings(run),
-        recipes=sections.recipes(run),
-        toml=run.configuration.to_toml(),
-        version=__version__,
+def render(run: Run, max_mb: float = MAX_MEGABYTES) -> str:
+    """The page as text, all of it."""
+    content = gather(run)
+    room = int(max_mb * 1e6) - len(shell(content.about, "file").encode())
+    if room < 0:
+        raise MosoError(f"a page of {max_mb:g} MB has no room for any sample; give at least --max-mb 1")
+    packed = pack(content, room)
+    return shell({**content.about, **packed.about}, "file", packed.blocks)
+
+
+def shell(about: dict[str, Any], mode: Mode, blocks: Iterable[tuple[str, Block]] = ()) -> str:
+    """The document: the program, its style, what it knows, and in a file the data itself."""
+    data = "\n".join(_element(html.escape(name), block) for name, block in blocks)
+    # One pass, so that nothing that comes from data is looked at for marks.
+    parts = {
+        "policy": policy(mode),
+        "title": html.escape(f"Pruning {about['name']}"),
+        # Browsers ask a server for an icon whatever the page says; a file must not ask for anything.
+        "icon": '<link rel="icon" href="icon.svg">' if mode == "served" else "",
+        "headline": html.escape(about["headline"]),
+        "style": asset("page.css"),
+        "about": _json({**about, "mode": mode}),
+        "data": data,
+        "script": asset("page.js"),
+    }
+    pieces = asset("page.html").split("%%")
+    return "".join(parts[piece] if number % 2 else piece for number, piece in enumerate(pieces))
+
+
+def _element(name: str, block: Block) -> str:
+    return f'<script type="text/plain" id="{name}" data-deflated="{int(block.deflated)}">{block.text}</script>'
+
+
+@cache
+def policy(mode: Mode) -> str:
+    """What a browser may do for the page: run this script, use this style, and in a file ask nobody for anything."""
+    return (
+        f"default-src 'none'; script-src '{_hash(asset('page.js'))}'; style-src '{_hash(asset('page.css'))}'; "
+        f"{_IN_A_FILE if mode == 'file' else _SERVED}; base-uri 'none'; form-action 'none'"
     )
+
+
+@cache
+def asset(name: str) -> str:
+    """A file of the built page."""
+    return (resources.files("moso.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _json(value: Any) -> str:
+    """JSON that cannot end the element it stands in, whatever a class is called.
+
+    >>> _json(["</script>"])
+    '["\\\\u003c/script>"]'
+    """
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")

@@ -18,9 +18,11 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from moso.errors import MosoError
+from moso.evaluation.compare import is_method
 from moso.evaluation.summary import Line, lines
 from moso.files import replacing
 from moso.report.findings import RANDOM
+from moso.report.naming import told_apart
 from moso.report.wording import percent
 from moso.run.cells import FULL
 from moso.run.reading import Run
@@ -60,7 +62,7 @@ _DASHES = ("-", "--", "-.", ":")
 
 
 @contextmanager
-def _house_style(theme: Theme) -> Iterator[None]:
+def house_style(theme: Theme) -> Iterator[None]:
     """Matplotlib as it comes, whatever the user's own settings are, in the colours of a theme."""
     colours = {
         "figure.facecolor": theme.paper,
@@ -88,7 +90,7 @@ def accuracy_figure(rows: Sequence[Line], *, theme: Theme = LIGHT, title: str = 
     >>> [text.get_text() for text in accuracy_figure(rows).legends[0].get_texts()]
     ['all data', 'moso (top)']
     """
-    with _house_style(theme):
+    with house_style(theme):
         figure = Figure(figsize=(8.6, 4.3), dpi=DOTS_PER_INCH, layout="constrained")
         axes = figure.add_subplot()
         pairs = list(dict.fromkeys((row.method, row.selector) for row in rows if row.method != FULL))
@@ -130,14 +132,14 @@ def accuracy_figure(rows: Sequence[Line], *, theme: Theme = LIGHT, title: str = 
 
 
 def _styles(pairs: Sequence[tuple[str, str]], theme: Theme) -> dict[tuple[str, str], tuple[str, str, str]]:
-    """Colour, marker and dashes of every pair; random baselines are grey and dashed."""
+    """Colour, marker and dashes of every pair; what does not choose by merit is grey and dashed."""
     styles = {}
-    scored = [pair for pair in pairs if pair[0] != RANDOM]
+    scored = [pair for pair in pairs if is_method(pair[0])]
     for number, pair in enumerate(scored):
         turn, place = divmod(number, len(theme.series))
         styles[pair] = theme.series[place], _MARKERS[number % len(_MARKERS)], _DASHES[turn % len(_DASHES)]
-    for number, pair in enumerate(pair for pair in pairs if pair[0] == RANDOM):
-        styles[pair] = theme.random[number % len(theme.random)], "Xs"[number % 2], ("--", ":")[number % 2]
+    for number, pair in enumerate(pair for pair in pairs if not is_method(pair[0])):
+        styles[pair] = theme.random[number % len(theme.random)], "Xs*P"[number % 4], ("--", ":", "-.", "--")[number % 4]
     return styles
 
 
@@ -153,7 +155,7 @@ def scores_figure(
     """
     columns = min(3, max(1, len(scores)))
     rows = -(-len(scores) // columns)
-    with _house_style(theme):
+    with house_style(theme):
         width = 8.6 if columns > 1 else 5.2
         figure = Figure(figsize=(width, 2.7 * max(1, rows) + 0.3), dpi=DOTS_PER_INCH, layout="constrained")
         for number, (name, values) in enumerate(scores.items()):
@@ -201,7 +203,7 @@ def png(figure: Figure) -> bytes:
 def ordered_lines(run: Run) -> list[Line]:
     """The evaluation of a run, seeds gathered: all data first, then the pairs in the order of its configuration."""
     order = {pair: number for number, pair in enumerate(run.configuration.pairs())}
-    found = lines(run.evaluation())
+    found = lines(told_apart(run.evaluation()))
     return sorted(found, key=lambda row: (row.method != FULL, order.get((row.method, row.selector), len(order))))
 
 

@@ -1,4 +1,8 @@
-"""Cells of the evaluation: one retraining each, kept in a file of its own, and the table over all."""
+"""Cells of the evaluation: one retraining each, kept in a file of its own, and the table over all.
+
+A cell trains on what a selection keeps, on all data, or as one of the baselines that cost what pruning costs.
+`samples` of its result is how many an epoch has.
+"""
 
 import hashlib
 import json
@@ -8,11 +12,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from moso.evaluation.baselines import BASELINES
 from moso.evaluation.summary import ACCURACY
+from moso.evaluation.summary import FULL as FULL
 from moso.files import write_table
 from moso.run.selections import Selection
 
-FULL = "full"
 _ORDER = ("method", "selector", "parameters", "ratio", "seed", "network", "recipe", "match")
 _COLUMNS = (*_ORDER, "samples", "metric", "unit", "better", "value", "accuracy")
 
@@ -35,6 +40,11 @@ class Cell:
         """Whether nothing is removed: the yardstick of all others."""
         return self.method == FULL
 
+    @property
+    def is_baseline(self) -> bool:
+        """Whether it costs what pruning costs but keeps everything: no selection belongs to it."""
+        return self.method in BASELINES
+
     def selection(self) -> Selection:
         """What is kept."""
         return Selection(self.method, self.selector, self.ratio, self.seed, self.parameters)
@@ -45,7 +55,9 @@ class Cell:
 
     def title(self) -> str:
         """What a person calls it."""
-        return "on all data" if self.is_full_data else f"{self.method}/{self.selector} at {self.ratio:g}"
+        if self.is_full_data:
+            return "on all data"
+        return f"{self.method if self.is_baseline else f'{self.method}/{self.selector}'} at {self.ratio:g}"
 
 
 def cell_path(root: Path, cell: Cell) -> Path:

@@ -16,12 +16,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from moso.data.readers import MEMORY_LIMIT_BYTES
 from moso.data.sources.registry import answers_are_numbers
 from moso.errors import MosoError, unknown_name
+from moso.evaluation.baselines import BASELINES, FEWER_STEPS
 from moso.evidence import MEAN_SHARE, Sampling
 from moso.evidence.estimators import IN_RUN
 from moso.gradients.sketch import NUMBERS
-from moso.methods import METHODS, find_method
-from moso.scores import Form
-from moso.selection import check_ratio, find_selector
+from moso.methods import Method, find_method, methods
+from moso.run.choice import Choice, choose, read_settings, together
+from moso.scores import Form, Score
+from moso.selection import Selector, check_ratio, find_selector
 from moso.training.in_run import check_in_run
 from moso.training.recipe import Match, TrainingRecipe, load_recipe, written_recipe
 
@@ -71,9 +73,23 @@ class Configuration(BaseModel):
     score_batch_size: int | None = Field(
         None, ge=1, description="samples a batch while scoring; found by itself if not given"
     )
+    initialisations: int = Field(
+        2, ge=1, description="networks that el2n and grand average, each trained up to the early epoch; sources take 10"
+    )
+    early_epochs: int = Field(0, ge=0, description="epochs after which el2n and grand look; 0 = a tenth of training")
+    embedding: str = Field(
+        "trained", description="features for ssp: 'trained' without labels, FILE.npy, FILE.parquet, or timm:NAME"
+    )
     methods: tuple[str, ...] = ("moso", "moso-standardised", "moso-rank")
     selectors: tuple[str, ...] = Field((), description="how samples are chosen; without it, each method's own way")
+    min_per_class: int = Field(0, ge=0, description="samples that every class keeps, or all it has")
+    settings: dict[str, dict[str, Any]] = Field(
+        {}, description="NAME.SETTING=VALUE of a selector or a score, such as coverage.cut=0.2; may be repeated"
+    )
     ratios: tuple[float, ...] = Field((0.4, 0.6, 0.8), description="shares to remove")
+    baselines: tuple[str, ...] = Field(
+        (), description="what is retrained beside the methods at equal cost: rs2, full-fewer-steps"
+    )
     seed: int = Field(0, ge=0, description="the first seed; the samples pruned are chosen by it")
     seeds: int = Field(3, ge=1, description="how many seeds prove it; each is the whole pipeline")
     threads: int = Field(1, ge=1, description="threads a partition or retraining computes with")
@@ -83,7 +99,7 @@ class Configuration(BaseModel):
     surrogate: TrainingRecipe
     retraining: TrainingRecipe
 
-    @field_validator("methods", "selectors", "ratios", mode="before")
+    @field_validator("methods", "selectors", "ratios", "baselines", mode="before")
     @classmethod
     def _without_repeats(cls, values: Any) -> Any:
         return tuple(dict.fromkeys(values)) if isinstance(values, list | tuple) else (values,)
@@ -116,12 +132,19 @@ class Configuration(BaseModel):
             values[stage] = start.changed(**changes)
         if named is not None:
             values.setdefault("match", named.match)
-        if "methods" in values and "all" in values["methods"]:
-            values["methods"] = list(METHODS)
+        if "settings" in values:
+            values["settings"] = read_settings(values["settings"])
+        every = "all" in values.get("methods", ())
+        if every:
+            values["methods"] = ()
+        if "none" in values.get("baselines", ()):
+            values["baselines"] = ()
         if values.get("estimator") == IN_RUN:
             values.setdefault("time_steps", max(1, values["surrogate"].epochs - 1))
         values["device"] = _device(str(values.get("device", "auto")))
         configuration = cls._validated(values)
+        if every:
+            configuration = configuration.model_copy(update={"methods": configuration.possible_methods()})
         configuration.check()
         return configuration
 
@@ -142,11 +165,19 @@ class Configuration(BaseModel):
 
     def check(self) -> None:
         """Refuse names that are not known and ratios that make no sense, before anything is loaded."""
-        for method, selector in self.pairs():
-            find_method(method)
-            self.check_selector(selector)
+        for choice in self.choices():
+            problem = self.problem(choice)
+            if problem is not None:
+                raise MosoError(problem)
+        if self.early_epochs > self.surrogate.epochs:
+            raise MosoError(
+                f"early_epochs = {self.early_epochs} is beyond the {self.surrogate.epochs} epochs of a surrogate"
+            )
         for ratio in self.ratios:
             check_ratio(ratio)
+        for name in self.baselines:
+            if name not in BASELINES:
+                raise unknown_name("baseline", name, BASELINES)
         if self.estimator == IN_RUN:
             check_in_run(self.surrogate)
 
@@ -173,15 +204,78 @@ class Configuration(BaseModel):
         baselines = [("random", "random")] if self.classless else [("random", "random"), ("random", "balanced")]
         return list(dict.fromkeys([*chosen, *baselines]))
 
-    def selector_of(self, method: str) -> str:
+    def selector_of(self, method: str | Method) -> str:
         """A method's own selector; `top` in place of one that chooses class by class where there are no classes."""
-        own = find_method(method).selector
-        return "top" if self.classless and _by_class(own) else own
+        own = find_method(method) if isinstance(method, str) else method
+        by_class = "labels" in find_selector(own.selector).needed()
+        return "top" if self.classless and by_class and own.score is not None else own.selector
 
-    def check_selector(self, name: str) -> None:
-        """Refuse a selector that is not known, or that chooses class by class where there are no classes."""
-        if _by_class(name) and self.classless:
-            raise MosoError(f"selector {name!r} chooses class by class, but the samples have no classes; use 'top'")
+    def choice(
+        self, method: str | Method, selector: str | Selector | None = None, score: Score | None = None
+    ) -> Choice:
+        """A method and a selector with this run's settings; without a selector, the method's own."""
+        return choose(method, selector or self.selector_of(method), self.settings, self.min_per_class, score)
+
+    def choices(self) -> list[Choice]:
+        """The pairs of this run, resolved."""
+        return [self.choice(method, selector) for method, selector in self.pairs()]
+
+    def needs(self) -> frozenset[str]:
+        """The evidence that the methods and selectors of this run need."""
+        return together(self.choices())
+
+    def problem(self, choice: Choice) -> str | None:
+        """Why a choice cannot be in this run, in one sentence; None where it can."""
+        needs, score = choice.needs(), choice.score
+        if self.classless and choice.min_per_class:
+            return "min_per_class counts samples of a class, but the samples have no classes"
+        if self.classless and choice.by_class():
+            return (
+                f"selector {choice.selector.name!r} chooses class by class, but the samples have no classes; use 'top'"
+            )
+        if self.classless and (choice.about_classes() or needs & {"predictions", "dynamics:probability"}):
+            return f"method {choice.method!r} looks at predicted classes, but the samples have no classes"
+        if "norms" in needs and self.estimator in (IN_RUN, "subsampled"):
+            return (
+                f"method {choice.method!r} needs the gradient norms of all samples, which estimator "
+                f"{self.estimator!r} does not measure; use --estimator exact"
+            )
+        if "predictions" in needs and self.partitions < 2:
+            return (
+                f"selector {choice.selector.name!r} needs the error of each class on samples that a network did not "
+                "see; with 1 partition it sees all: give --partitions 2 or more"
+            )
+        if "embedding" in needs and self.embedding == "trained" and not _has_pictures(self.dataset):
+            return (
+                f"method {choice.method!r} trains an embedding on pictures, and {self.dataset} has none; "
+                "give --embedding FILE with features"
+            )
+        if score is not None and score.least_epochs > self.surrogate.epochs:
+            return (
+                f"score {score.name!r} compares epochs and needs at least {score.least_epochs}, but surrogates are "
+                f"trained for {self.surrogate.epochs}; give --epochs"
+            )
+        return choice.problem()
+
+    def possible_methods(self) -> tuple[str, ...]:
+        """Every method that can be in this run, whatever the selectors it was given."""
+
+        def can_be(name: str) -> bool:
+            return all(self.problem(self.choice(name, one)) is None for one in self.selectors or (None,))
+
+        found = tuple(name for name in methods() if can_be(name))
+        if not found:
+            raise MosoError(f"no method goes with selector {', '.join(self.selectors)} here; name others")
+        return found
+
+    @property
+    def early_epoch(self) -> int:
+        """After how many epochs scores of early training look at networks: a tenth of training, at least one."""
+        return self.early_epochs or max(1, round(self.surrogate.epochs / 10))
+
+    def retrained_baselines(self) -> list[str]:
+        """The baselines that are trainings of their own: with equal steps, fewer steps on all data are not fewer."""
+        return [name for name in self.baselines if not (name == FEWER_STEPS and self.match == "steps")]
 
     @property
     def memory_limit_bytes(self) -> int:
@@ -208,8 +302,9 @@ def _fitting(dataset: str) -> tuple[str, str]:
     return _FITTING_NUMBERS if answers_are_numbers(dataset) else _FITTING_IMAGES
 
 
-def _by_class(selector: str) -> bool:
-    return "labels" in find_selector(selector).needed()
+def _has_pictures(dataset: str) -> bool:
+    """Whether inputs may be pictures, as far as the name tells."""
+    return not answers_are_numbers(dataset) and dataset.partition(":")[0] != "text"
 
 
 def _device(name: str) -> str:

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.evidence import TrajectoryPoint, step_terms
+from moso.evidence import Estimator, TrajectoryPoint, step_terms
 from moso.evidence.estimators import IN_RUN
+from moso.evidence.outputs import look
+from moso.run.embedding import TRAINED, unlabelled
 from moso.run.job import Job
+from moso.run.plan import averages, columns, needs_reference, needs_surrogates
 from moso.training.in_run import InRun
 from moso.training.loop import threads, train
 
@@ -48,27 +51,12 @@ def estimate(job: Job, workers: int) -> Estimate:
     """Time a few steps of each kind of work and multiply."""
     job.check()
     c = job.configuration
-    positions = job.partitions(c.seed)[0]
     everything = np.arange(len(job.data.train))
     with threads(c.threads):
-        per_surrogate_step = _step_seconds(job, retraining=False)
+        stages = [*_networks(job), *_measurements(job)]
         per_retraining_step = _step_seconds(job, retraining=True)
-        per_sample = 0.0 if c.estimator == IN_RUN else _scoring_seconds(job, positions)
-    total = job.total_steps(positions)
     full = job.training_data(c.retraining, everything, c.seed).steps_per_epoch(c.retraining.batch_size)
-    stages = [
-        StageEstimate(
-            "train",
-            f"a surrogate on {len(positions)} samples, {c.surrogate.epochs} epochs, {total} steps",
-            c.seeds * c.partitions,
-            total * per_surrogate_step,
-        ),
-        StageEstimate(
-            "score",
-            f"{c.time_steps} time steps of {len(positions)} samples",
-            c.seeds * c.partitions,
-            c.time_steps * len(positions) * per_sample,
-        ),
+    stages += [
         StageEstimate(
             "evaluate",
             f"retraining on all data, {c.retraining.epochs} epochs, {c.retraining.epochs * full} steps",
@@ -82,11 +70,81 @@ def estimate(job: Job, workers: int) -> Estimate:
             StageEstimate(
                 "evaluate",
                 f"retraining with {ratio:g} removed, equal {c.match}",
-                c.seeds * len(c.pairs()),
+                c.seeds * (len(c.pairs()) + len(c.retrained_baselines())),
                 c.retraining.epochs * full * share * per_retraining_step,
             )
         )
-    return Estimate(tuple(stage for stage in stages if stage.seconds_each > 0), workers)
+    return Estimate(tuple(stage for stage in stages if stage.seconds > 0), workers)
+
+
+def _networks(job: Job) -> list[StageEstimate]:
+    """The networks that are trained to leave evidence: a surrogate a partition, and references on all of the data."""
+    c, needs = job.configuration, job.configuration.needs()
+    part, everything = job.partitions(c.seed)[0], np.arange(len(job.data.train))
+    reference = needs_reference(needs)
+    kinds: list[tuple[str, NDArray[np.int64], int, int]] = []
+    if needs_surrogates(needs) or (reference and c.partitions == 1):
+        kinds.append(("a surrogate", part, c.partitions, c.surrogate.epochs))
+    if reference and c.partitions > 1:
+        kinds.append(("a reference", everything, 1, c.surrogate.epochs))
+    if averages(needs) and c.initialisations > 1:
+        kinds.append(("another initialisation", everything, c.initialisations - 1, c.early_epoch))
+    embedding = "embedding" in needs and c.embedding == TRAINED
+    per_step = _step_seconds(job, retraining=False) if kinds or embedding else 0.0
+    found = [
+        StageEstimate(
+            "train",
+            f"{name} on {len(positions)} samples, {epochs} epochs, {epochs * job.steps_per_epoch(positions)} steps",
+            c.seeds * count,
+            epochs * job.steps_per_epoch(positions) * per_step,
+        )
+        for name, positions, count, epochs in kinds
+    ]
+    if embedding:
+        epochs = unlabelled(job).recipe.epochs
+        # Every sample is seen twice.
+        seconds = 2 * epochs * job.steps_per_epoch(everything) * per_step
+        what = f"an embedding of {len(everything)} samples without labels, {epochs} epochs"
+        found.append(StageEstimate("train", what, c.seeds, seconds))
+    return found
+
+
+def _measurements(job: Job) -> list[StageEstimate]:
+    """What is measured of trained networks: step terms, gradient norms early in training, and looks at all samples."""
+    c, needs, samples = job.configuration, job.configuration.needs(), len(job.data.train)
+    positions = job.partitions(c.seed)[0]
+    found = []
+    if "terms" in needs and c.estimator != IN_RUN:
+        seconds = c.time_steps * len(positions) * _scoring_seconds(job, positions, job.estimator(c.seed))
+        what = f"{c.time_steps} time steps of {len(positions)} samples"
+        found.append(StageEstimate("score", what, c.seeds * c.partitions, seconds))
+    if "early-norms" in needs:
+        # The first of a time step's two sweeps.
+        seconds = samples * _scoring_seconds(job, positions, Estimator("exact")) / 2
+        found.append(
+            StageEstimate("score", f"gradient norms of {samples} samples", c.seeds * c.initialisations, seconds)
+        )
+    looks = c.initialisations * ("early-errors" in needs) + ("features" in needs) + bool(columns(needs, "final"))
+    looks += (c.partitions - 1) * ("predictions" in needs) + 2 * ("influences" in needs)
+    if looks:
+        seconds = samples * _looking_seconds(job, positions)
+        found.append(StageEstimate("score", f"a look at {samples} samples", c.seeds * looks, seconds))
+    return found
+
+
+def _looking_seconds(job: Job, positions: NDArray[np.int64]) -> float:
+    model, view, some = (
+        job.model(job.configuration.seed),
+        job.data.train.evaluation_view(),
+        positions[:CALIBRATION_SAMPLES],
+    )
+    timings = []
+    for _ in range(2):
+        started = time.monotonic()
+        for _ in look(model, job.loss, view, some):
+            pass
+        timings.append(time.monotonic() - started)
+    return min(timings) / len(some)
 
 
 def _step_seconds(job: Job, retraining: bool) -> float:
@@ -113,7 +171,7 @@ def _step_seconds(job: Job, retraining: bool) -> float:
     return float(np.median(np.diff(marks)[1 - CALIBRATION_STEPS :]))  # the first steps also pay for warming up
 
 
-def _scoring_seconds(job: Job, positions: NDArray[np.int64]) -> float:
+def _scoring_seconds(job: Job, positions: NDArray[np.int64], estimator: Estimator) -> float:
     c = job.configuration
     model = job.model(c.seed)
     point = TrajectoryPoint(1, (1.0,), memory=model.state_dict())
@@ -130,7 +188,7 @@ def _scoring_seconds(job: Job, positions: NDArray[np.int64]) -> float:
             loss=job.loss,
             batch_size=c.score_batch_size,
             parameters=job.parameter_filter,
-            estimator=job.estimator(c.seed),
+            estimator=estimator,
         )
         timings.append(time.monotonic() - started)
     return min(timings) / len(some)

@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 from moso.data.sources.text_files import SUFFIXES
 from moso.errors import MosoError, unknown_name
 from moso.files import TEMPORARY, replacing, write_json, write_table
-from moso.methods import find_method
 from moso.progress import Progress, silent
 from moso.run.export_folder import write_image_folder
 from moso.run.export_parquet import write_parquet
 from moso.run.export_split import Split, check_unchanged
 from moso.run.export_text import text_file, write_texts
 from moso.run.originals import Originals
+from moso.run.overrides import overrides_digest
 from moso.run.reading import CUSTOM, Run
 from moso.run.selections import Selection, read_selection
 
@@ -59,6 +59,7 @@ def export_kept(
     selector: str | None = None,
     ratio: float | None = None,
     seed: int | None = None,
+    overrides: Path | None = None,
     form: str | None = None,
     ids: bool = False,
     with_test: bool = False,
@@ -83,7 +84,8 @@ def export_kept(
     if seed is not None and seed not in run.configuration.all_seeds():
         known = ", ".join(str(one) for one in run.configuration.all_seeds())
         raise MosoError(f"seed {seed} is none of this run's seeds ({known})")
-    selection = run.selection(method, ratio, selector, seed)
+    by_hand = "" if overrides is None else overrides_digest(overrides)
+    selection = run.selection(method, ratio, selector, seed, by_hand)
     kept = np.flatnonzero(read_selection(run.directory.root, selection))
     exported = Exported(target, selection, len(kept))
     if form in _INDICES:
@@ -160,8 +162,9 @@ def _write_indices(run: Run, selection: Selection, kept: NDArray[np.int64], form
             writer.writerow(rows.column_names)
             writer.writerows(zip(*(column.to_pylist() for column in rows.columns), strict=True))
         return
-    scores = run.scores(selection.seed)[find_method(selection.method).score]
-    rows = rows.append_column("score", pa.array(scores[kept]))
+    scores = run.score_of(selection.method, selection.seed)
+    if scores is not None:
+        rows = rows.append_column("score", pa.array(scores[kept]))
     write_table(path, rows.replace_schema_metadata({"moso": json.dumps(asdict(selection))}))
 
 

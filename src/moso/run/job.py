@@ -22,6 +22,8 @@ from moso.models import build_model, classifier_head
 from moso.run.configuration import Configuration
 from moso.run.directory import RunDirectory
 from moso.selection import kept_count
+from moso.selection.minimum import guaranteed_counts
+from moso.selection.quotas import check_every_class
 from moso.training.in_run import counted_steps
 from moso.training.loop import TrainingData
 from moso.training.losses import loss_for, squared_error
@@ -148,7 +150,8 @@ class Job:
         if c.classless == bool(self.data.train.classes):
             found = "classes" if self.data.train.classes else "no classes"
             raise MosoError(f"the configuration says classless = {str(c.classless).lower()}, but the data has {found}")
-        for seed in c.all_seeds():
+        surrogates = bool(c.needs() & {"terms", "predictions"}) or c.partitions == 1
+        for seed in c.all_seeds() if surrogates else ():
             for positions in self.partitions(seed):
                 self.time_steps(positions, seed)
         for recipe in (c.surrogate, c.retraining):
@@ -159,7 +162,15 @@ class Job:
         if test is not None:
             measured(retrained, test.evaluation_view(), np.arange(min(2, len(test))), self.metric)
         for ratio in c.ratios:
-            kept_count(len(self.data.train), ratio)
+            self._check_classes(kept_count(len(self.data.train), ratio))
+
+    def _check_classes(self, budget: int) -> None:
+        """Refuse a budget that leaves a class without samples where a selector goes class by class."""
+        c, sizes = self.configuration, np.bincount(self.data.train.labels)
+        for choice in c.choices():
+            if choice.by_class():
+                check_every_class(choice.selector.name, sizes, budget)
+        guaranteed_counts(sizes, c.min_per_class, budget)
 
 
 def load_data(configuration: Configuration) -> DataSet:

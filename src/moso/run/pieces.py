@@ -5,28 +5,40 @@ needs in the job; executors know nothing of what it does.
 """
 
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
+from moso.evaluation.baselines import FEWER_STEPS, RS2, FreshSubsets
 from moso.evaluation.metrics import measured
 from moso.evaluation.summary import ACCURACY
-from moso.evidence import Recorder, Trajectory, read_state, step_terms, terms_path, write_terms
+from moso.evidence import Recorder, Trajectory, step_terms, terms_path, write_terms
 from moso.evidence.estimators import IN_RUN
-from moso.evidence.trajectory import write_state
 from moso.files import write_json
 from moso.progress import Progress
 from moso.run.cells import Cell, cell_path
 from moso.run.job import Job
+from moso.run.measuring import noted
+from moso.run.references import MEASURES, is_measured, reference_training, train_reference
 from moso.run.selections import read_selection
+from moso.run.training import (
+    Training,
+    at_start,
+    checkpoints,
+    computed,
+    is_trained,
+    part_name,
+    piece_name,
+    train_network,
+)
+from moso.selection import kept_count
 from moso.training.in_run import InRun
-from moso.training.loop import Checkpoints, threads, train
+from moso.training.loop import TrainingData, threads, train
 
 
 @dataclass(frozen=True)
@@ -40,43 +52,27 @@ class Piece:
 
 def stage_label(piece: Piece) -> str:
     """What a person calls the stage of a piece."""
-    return {"train": "all surrogates", "score": "all scoring", "evaluate": "all retraining"}[piece.stage]
+    return {"train": "all networks", "score": "all scoring", "evaluate": "all retraining"}[stage_of(piece)]
 
 
-def part_name(part: int) -> str:
-    """What a partition's folder is called."""
-    return f"part-{part:03d}"
+def stage_of(piece: Piece) -> str:
+    """The stage of a run that a piece belongs to."""
+    return {"train": "train", "reference": "train", "evaluate": "evaluate"}.get(piece.stage, "score")
 
 
-def initial_state_path(job: Job, seed: int) -> Path:
-    """Where the one recorded w_0 of a seed is."""
-    return job.directory.of_seed(job.configuration, seed) / "state" / "initial.safetensors"
-
-
-def surrogate(job: Job, seed: int) -> nn.Module:
-    """A network at the recorded w_0 of this seed, from which every partition's surrogate starts."""
-    model = job.model(seed)
-    state, _ = read_state(initial_state_path(job, seed))
-    model.load_state_dict(state)
-    return model
-
-
-def record_initial_state(job: Job, seed: int) -> None:
-    """Record w_0 once, before the first partition is trained."""
-    path = initial_state_path(job, seed)
-    if not path.exists():
-        write_state(path, job.model(seed).state_dict(), {"step": 0})
-
-
-def train_partition(job: Job, progress: Progress, seed: int, part: int) -> None:
-    """Train the surrogate of one partition; it leaves its trajectory and its history."""
-    home = job.directory.of_seed(job.configuration, seed)
-    finished = home / "state" / part_name(part) / "history.json"
-    if finished.exists():
+def train_partition(
+    job: Job,
+    progress: Progress,
+    seed: int,
+    part: int,
+    columns: Sequence[str] = (),
+    early: bool = False,
+    final: bool = False,
+) -> None:
+    """Train the surrogate of one partition; it leaves its trajectory, its history, its network and what was asked."""
+    home, training = partition_training(job, seed, part, columns, early, final)
+    if is_trained(home, training):
         return
-    position = finished.with_name("position.safetensors")
-    positions = job.partitions(seed)[part]
-    total = job.total_steps(positions)
     recorder: Recorder | None = None
 
     def record(model: nn.Module, optimizer: torch.optim.Optimizer, step: int, epoch: int) -> None:
@@ -85,7 +81,7 @@ def train_partition(job: Job, progress: Progress, seed: int, part: int) -> None:
             c = job.configuration
             recorder = Recorder(
                 home / "trajectory" / part_name(part),
-                total_steps=total,
+                total_steps=job.total_steps(training.positions),
                 samples=c.time_steps,
                 seed=seed,
                 sampling=c.sampling,
@@ -93,23 +89,25 @@ def train_partition(job: Job, progress: Progress, seed: int, part: int) -> None:
             )
         recorder.step(model, optimizer, epoch)
 
-    recipe = job.configuration.surrogate
     in_run = _in_run(job, seed, part) if job.configuration.estimator == IN_RUN else None
-    history = train(
-        surrogate(job, seed),
-        job.training_data(recipe, positions, seed),
-        recipe,
-        seed=seed,
-        loss=job.loss,
+    train_network(
+        job,
+        progress,
+        training,
+        at_start(job, seed),
         on_step=record if in_run is None else None,
         in_run=in_run,
-        checkpoints=_checkpoints(job, position, "train", _piece_name(seed, part)),
-        loader_workers=job.effort.loader_workers,
-        progress=progress,
         label=f"surrogate {part + 1}/{job.configuration.partitions}, seed {seed}",
     )
-    write_json(finished, {"total_steps": total, **asdict(history)})
-    position.unlink(missing_ok=True)
+
+
+def partition_training(
+    job: Job, seed: int, part: int, columns: Sequence[str] = (), early: bool = False, final: bool = False
+) -> tuple[Path, Training]:
+    """The seed's folder, and the training of one partition's surrogate that leaves this."""
+    positions = job.partitions(seed)[part]
+    training = Training(seed, part_name(part), positions, seed, tuple(columns), early, final)
+    return job.directory.of_seed(job.configuration, seed), training
 
 
 def _in_run(job: Job, seed: int, part: int) -> InRun:
@@ -147,35 +145,37 @@ def score_partition(job: Job, progress: Progress, seed: int, part: int) -> None:
                 estimator=estimator,
             )
             write_terms(path, terms)
-            _computed(job, "score", _piece_name(seed, part), time.monotonic() - started)
+            computed(job, "score", piece_name(seed, part_name(part)), time.monotonic() - started)
         progress(label, number, len(trajectory))
 
 
 def retrain(job: Job, progress: Progress, cell: dict[str, Any]) -> None:
-    """Train a fresh network on what a selection keeps, and test it."""
+    """Train a fresh network on what a selection keeps, on all data or as a baseline, and test it."""
     wanted = Cell(**cell)
     path = cell_path(job.directory.root, wanted)
     if path.exists():
         return
-    positions = _kept(job, wanted)
     recipe = job.configuration.retraining
     everything = job.training_data(recipe, np.arange(len(job.data.train)), wanted.seed)
-    matched = recipe.epochs * everything.steps_per_epoch(recipe.batch_size) if wanted.match == "steps" else None
+    data, samples = _retraining_data(job, wanted, everything)
+    total = recipe.epochs * everything.steps_per_epoch(recipe.batch_size) if wanted.match == "steps" else None
+    if wanted.method == FEWER_STEPS:
+        total = recipe.epochs * -(-kept_count(len(job.data.train), wanted.ratio) // recipe.batch_size)
     model = job.model(wanted.seed, retraining=True)
     position = job.directory.root / "state" / f"retrain-{wanted.digest()}" / "position.safetensors"
     history = train(
         model,
-        job.training_data(recipe, positions, wanted.seed),
+        data,
         recipe,
         seed=wanted.seed,
-        total_steps=matched,
+        total_steps=total,
         loss=job.loss,
-        checkpoints=_checkpoints(job, position, "evaluate", wanted.digest()),
+        checkpoints=checkpoints(job, position, "evaluate", wanted.digest()),
         loader_workers=job.effort.loader_workers,
         progress=progress,
         label=f"retraining {wanted.title()}, seed {wanted.seed}",
     )
-    write_json(path, {**asdict(wanted), "samples": len(positions), **_tested(job, model), "loss": history.loss})
+    write_json(path, {**asdict(wanted), "samples": samples, **_tested(job, model), "loss": history.loss})
     position.unlink(missing_ok=True)
     if position.parent.exists():
         position.parent.rmdir()
@@ -201,40 +201,45 @@ def _tested(job: Job, model: nn.Module) -> dict[str, Any]:
     return {**found, "class_correct": correct, "class_count": np.bincount(test.labels, minlength=classes).tolist()}
 
 
-def _kept(job: Job, cell: Cell) -> NDArray[np.int64]:
-    if cell.is_full_data:
-        return np.arange(len(job.data.train))
-    return np.flatnonzero(read_selection(job.directory.root, cell.selection()))
+def _retraining_data(job: Job, cell: Cell, everything: TrainingData) -> tuple[TrainingData, int]:
+    """What a cell learns from, and how many samples an epoch of it has."""
+    if cell.is_full_data or cell.method == FEWER_STEPS:
+        return everything, len(everything.positions)
+    if cell.method == RS2:
+        size = kept_count(len(everything.positions), cell.ratio)
+        return FreshSubsets(everything.view, everything.positions, everything.keys, size), size
+    kept = np.flatnonzero(read_selection(job.directory.root, cell.selection()))
+    return replace(everything, positions=kept), len(kept)
 
 
-def _piece_name(seed: int, part: int) -> str:
-    return f"seed-{seed}/{part_name(part)}"
-
-
-def _checkpoints(job: Job, path: Path, stage: str, name: str) -> Checkpoints:
-    return Checkpoints(path, job.effort.checkpoint_seconds, lambda seconds: _computed(job, stage, name, seconds))
-
-
-def _computed(job: Job, stage: str, name: str, seconds: float) -> None:
-    job.directory.event("computed", stage=stage, piece=name, seconds=round(seconds, 4))
-
-
-PIECES: dict[str, Callable[..., None]] = {"train": train_partition, "score": score_partition, "evaluate": retrain}
+PIECES: dict[str, Callable[..., None]] = {
+    "train": train_partition,
+    "reference": train_reference,
+    "score": score_partition,
+    **MEASURES,
+    "evaluate": retrain,
+}
 
 
 def perform(job: Job, piece: Piece, progress: Progress) -> None:
     """Do a piece of work with the configured number of threads."""
-    with threads(job.configuration.threads):
+    with threads(job.configuration.threads), noted(job.directory, piece.stage, piece.name):
         PIECES[piece.stage](job, progress, **piece.arguments)
 
 
 def is_complete(job: Job, piece: Piece) -> bool:
     """Whether a piece's result is already there."""
-    if piece.stage == "evaluate":
-        return cell_path(job.directory.root, Cell(**piece.arguments["cell"])).exists()
-    seed, part = piece.arguments["seed"], piece.arguments["part"]
-    home = job.directory.of_seed(job.configuration, seed)
-    if piece.stage == "train":
-        return (home / "state" / part_name(part) / "history.json").exists()
-    steps = job.time_steps(job.partitions(seed)[part], seed).tolist()
-    return all(terms_path(home / "terms" / part_name(part), step).exists() for step in steps)
+    match piece.stage:
+        case "evaluate":
+            return cell_path(job.directory.root, Cell(**piece.arguments["cell"])).exists()
+        case "train":
+            return is_trained(*partition_training(job, **piece.arguments))
+        case "reference":
+            return is_trained(*reference_training(job, **piece.arguments))
+        case "score":
+            seed, part = piece.arguments["seed"], piece.arguments["part"]
+            folder = job.directory.of_seed(job.configuration, seed) / "terms" / part_name(part)
+            steps = job.time_steps(job.partitions(seed)[part], seed).tolist()
+            return all(terms_path(folder, step).exists() for step in steps)
+        case _:
+            return is_measured(job, piece.stage, **piece.arguments)

@@ -14,14 +14,16 @@ from torch import nn
 from moso.data.samples import Samples
 from moso.data.views import View
 from moso.errors import MosoError
-from moso.evidence import Trajectory
+from moso.evidence import Dynamics, Trajectory, read_features, read_out_of_sample
+from moso.methods import methods
 from moso.models import build_model
 from moso.run.cells import all_cells
 from moso.run.directory import RunDirectory
 from moso.run.job import Job
-from moso.run.pieces import part_name
+from moso.run.references import features_path
 from moso.run.scores import read_scores
 from moso.run.selections import Selection, all_selections, read_selection
+from moso.run.training import dynamics_folder, part_name, reference_name
 
 
 class Run:
@@ -108,6 +110,24 @@ class Run:
         """Every score by name, in dataset order."""
         return read_scores(self._home(seed))
 
+    def score_of(self, method: str, seed: int | None = None) -> NDArray[np.float64] | None:
+        """The score that a method chooses by, in dataset order; None where it chooses without."""
+        known = methods().get(method)
+        name = method if known is None else known.score
+        return None if name is None else self.scores(seed).get(name)
+
+    def features(self, seed: int | None = None) -> NDArray[np.float32]:
+        """What the network trained on all of the data has for features, `[samples, width]`, a memory map."""
+        return read_features(features_path(self._home(seed)))
+
+    def dynamics(self, seed: int | None = None) -> Dynamics:
+        """What the network trained on all of the data said about every sample at every epoch."""
+        return Dynamics.open(dynamics_folder(self._home(seed), reference_name(0)))
+
+    def out_of_sample(self, seed: int | None = None) -> NDArray[np.float32]:
+        """What networks that did not see a sample say about it, `[samples, classes]`, a memory map."""
+        return read_out_of_sample(self._home(seed))
+
     def table(self, seed: int | None = None) -> pa.Table:
         """A row a sample: id, label, partition, every score."""
         path = self._home(seed) / "scores.parquet"
@@ -125,8 +145,12 @@ class Run:
         ratio: float | None = None,
         selector: str | None = None,
         seed: int | None = None,
+        overrides: str = "",
     ) -> Selection:
-        """The one selection that fits; what is not said must be clear from what there is."""
+        """The one selection that fits; what is not said must be clear from what there is.
+
+        `overrides` are decisions by hand, by the name that the run has them under; without, those made with none.
+        """
         seed = self.configuration.seed if seed is None else seed
         there = [one for one in self.selections() if one.seed == seed]
         fits = [
@@ -135,12 +159,21 @@ class Run:
             if method in (None, one.method)
             and selector in (None, one.selector)
             and (ratio is None or abs(ratio - one.ratio) < 1e-9)
+            and json.loads(one.parameters).get("overrides", "") == overrides
         ]
+        if len(fits) > 1:
+            # The same choice with other settings was made later; the run's own settings count.
+            fits = [one for one in fits if one.parameters == self._parameters(one)] or fits
         if len(fits) != 1:
             have = ", ".join(f"{one.method}/{one.selector}/{one.ratio:g}" for one in there)
             problem = "no selection fits" if not fits else f"{len(fits)} selections fit"
             raise MosoError(f"{problem}; say which by method, selector and ratio (there are: {have or 'none'})")
         return fits[0]
+
+    def _parameters(self, selection: Selection) -> str | None:
+        """What a choice of these names is recorded with under the run's own settings, if there is such a one."""
+        pair = selection.method, selection.selector
+        return self.configuration.choice(*pair).parameters if pair in self.configuration.pairs() else None
 
     def kept(
         self,

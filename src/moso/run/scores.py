@@ -1,6 +1,10 @@
 """Scores on disk: one file a score that says what made it, and a view over all in dataset order."""
 
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -8,65 +12,63 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from moso.data.samples import Samples
-from moso.errors import MosoError
-from moso.evidence import PartitionTerms, read_terms, terms_path
 from moso.files import write_json, write_table
 from moso.methods import find_method
+from moso.run.choice import Choice
+from moso.run.evidence import SeedEvidence
 from moso.run.job import Job
-from moso.run.pieces import part_name
-from moso.scores import ScoreInput, find_score
+from moso.run.measuring import noted
+from moso.run.training import piece_name
+from moso.scores import Score
+from moso.settings import Settings
 
 
-def wanted_scores(methods: list[str]) -> list[str]:
+def wanted_scores(methods: Iterable[str]) -> list[str]:
     """The names of the scores that methods need, each once."""
-    return list(dict.fromkeys(find_method(method).score for method in methods))
+    names = (find_method(method).score for method in methods)
+    return list(dict.fromkeys(name for name in names if name is not None))
 
 
-def read_partition_terms(job: Job, seed: int) -> list[PartitionTerms]:
-    """The stored terms of every partition under a seed."""
+def write_scores(job: Job, seed: int, choices: Iterable[Choice]) -> None:
+    """Compute and write the scores of these choices under a seed, and the view over all that there are."""
     home = job.directory.of_seed(job.configuration, seed)
-    found = []
-    for part, positions in enumerate(job.partitions(seed)):
-        steps = job.time_steps(positions, seed).tolist()
-        paths = [terms_path(home / "terms" / part_name(part), step) for step in steps]
-        missing = [path for path in paths if not path.exists()]
-        if missing:
-            raise MosoError(f"{missing[0]} is missing: partition {part} was not scored; run `moso score` first")
-        found.append(PartitionTerms(job.total_steps(positions), [read_terms(path) for path in paths]))
-    return found
+    given = SeedEvidence(job, seed)
+    wanted = {choice.score.name: choice for choice in choices if choice.score is not None and not choice.is_own}
+    for name, choice in wanted.items():
+        assert choice.score is not None
+        with noted(job.directory, "values", piece_name(seed, name)):
+            values = choice.score(given, choice.score_settings)
+        store_score(home, name, job.data.train.ids, values, _made_by(given, choice.score, choice.score_settings))
+    write_view(job, seed)
 
 
-def write_scores(job: Job, seed: int, names: list[str]) -> None:
-    """Compute and write the scores of these names under a seed, and the view over them."""
-    c, train = job.configuration, job.data.train
-    home = job.directory.of_seed(c, seed)
-    needs_terms = any(find_score(name).needs == "terms" for name in names)
-    terms = read_partition_terms(job, seed) if needs_terms else []
-    given = ScoreInput(train.keys, job.partitions(seed), terms, c.form, seed)
-    for name in names:
-        values = find_score(name).compute(given)
-        if np.isnan(values).any():
-            raise MosoError(f"score {name} left sample {train.ids[int(np.argmax(np.isnan(values)))]} without a value")
-        write_table(home / "scores" / f"{name}.parquet", pa.table({"id": train.ids, "score": values}))
-        made_by = {"score": name, "seed": seed, "form": c.form, "partitions": c.partitions, "time_steps": c.time_steps}
-        steps = [[step.step for step in part.steps] for part in terms]
-        totals = [part.total_steps for part in terms]
-        write_json(
-            home / "scores" / f"{name}.json",
-            {
-                **made_by,
-                "sampling": c.sampling,
-                "parameters": c.parameters,
-                "estimator": c.estimator,
-                "total_steps": totals,
-                "steps": steps,
-            },
-        )
-    _write_view(job, seed, home)
+def store_score(home: Path, name: str, ids: pa.Array, values: NDArray[np.float64], made_by: dict[str, Any]) -> None:
+    """Write one score and what made it."""
+    write_table(home / "scores" / f"{name}.parquet", pa.table({"id": ids, "score": values}))
+    write_json(home / "scores" / f"{name}.json", made_by)
 
 
-def _write_view(job: Job, seed: int, home: Path) -> None:
-    train = job.data.train
+def _made_by(given: SeedEvidence, score: Score, settings: Settings) -> dict[str, Any]:
+    """What made a score: the settings that it depends on, and no others."""
+    c, needs = given.job.configuration, score.needed(settings)
+    found: dict[str, Any] = {"score": score.name, "seed": given.seed}
+    if "terms" in needs:
+        found |= {"form": c.form, "partitions": c.partitions, "time_steps": c.time_steps, "sampling": c.sampling}
+        found |= {"parameters": c.parameters, "estimator": c.estimator}
+        found["total_steps"] = [part.total_steps for part in given.terms]
+        found["steps"] = [[step.step for step in part.steps] for part in given.terms]
+    if needs & {"early-errors", "early-norms"}:
+        found |= {"initialisations": c.initialisations, "early_epoch": c.early_epoch}
+    if needs - {"terms", "norms", "labels"}:
+        found["epochs"] = c.surrogate.epochs
+    if score.options():
+        found["settings"] = asdict(settings)
+    return {**found, "needs": sorted(needs), "keep": score.keep, "hard": score.hard, "source": score.source}
+
+
+def write_view(job: Job, seed: int) -> None:
+    """`scores.parquet`: a row a sample, a column a score."""
+    train, home = job.data.train, job.directory.of_seed(job.configuration, seed)
     part_of = np.empty(len(train), dtype=np.int32)
     for part, positions in enumerate(job.partitions(seed)):
         part_of[positions] = part
@@ -86,3 +88,10 @@ def read_scores(home: Path) -> dict[str, NDArray[np.float64]]:
     """Every score below a seed's folder, by name, in dataset order."""
     names = sorted(path.stem for path in (home / "scores").glob("*.parquet"))
     return {name: pq.read_table(home / "scores" / f"{name}.parquet")["score"].to_numpy() for name in names}
+
+
+def score_note(home: Path, name: str) -> dict[str, Any]:
+    """What made a score of a seed; empty where there is none of this name."""
+    path = home / "scores" / f"{name}.json"
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return found

@@ -6,16 +6,24 @@ from typing import Protocol
 
 from moso.data.samples import outputs
 from moso.errors import MosoError
-from moso.methods import find_method
 from moso.run.cells import FULL, Cell, write_cells_view
+from moso.run.choice import Choice, together
 from moso.run.directory import surroundings
+from moso.run.embedding import check_embedding
+from moso.run.evidence import SeedEvidence
 from moso.run.job import Job
-from moso.run.pieces import Piece, is_complete, part_name, record_initial_state
-from moso.run.scores import read_scores, wanted_scores, write_scores
+from moso.run.measuring import noted
+from moso.run.overrides import find_overrides
+from moso.run.own import LISTED, Pair, find_choices, ratios_of
+from moso.run.pieces import Piece, is_complete, stage_of
+from moso.run.plan import measuring, training
+from moso.run.scores import read_scores, write_scores
 from moso.run.selections import Selection, write_selection, write_selections_view
+from moso.run.training import record_initial_state
 from moso.selection import select
 
-Pair = tuple[str, str]
+# By name, or resolved.
+Chosen = Choice | Pair
 
 
 class Executor(Protocol):
@@ -31,6 +39,8 @@ def begin(job: Job) -> None:
     Nothing is written before all of it is found in order. The caller holds the directory's lock.
     """
     job.check()
+    if "embedding" in job.configuration.needs():
+        check_embedding(job)
     job.directory.settle(job.configuration)
     fingerprint = {"train": job.data.train.fingerprint()}
     if job.data.test is not None:
@@ -71,80 +81,100 @@ def _drawn_ids(job: Job) -> list[int | str]:
     return ids
 
 
-def train_stage(job: Job, executor: Executor) -> None:
-    """Train the surrogates of all partitions under all seeds."""
+def train_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = ()) -> None:
+    """Train the networks that leave what these choices need, under all seeds; without any, those of the run."""
+    _train(job, executor, together(find_choices(job, choices)))
+
+
+def score_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = ()) -> None:
+    """Gather the evidence that these choices need and write their scores under all seeds."""
+    chosen = find_choices(job, choices)
+    gather(job, executor, together(chosen))
+    for seed in job.configuration.all_seeds():
+        write_scores(job, seed, chosen)
+
+
+def gather(job: Job, executor: Executor, needs: frozenset[str]) -> None:
+    """See that evidence of these names is there: train what has to leave it, measure what has to be measured."""
+    _train(job, executor, needs)
+    _perform(job, executor, "score", measuring(job, needs))
+
+
+def _train(job: Job, executor: Executor, needs: frozenset[str]) -> None:
     for seed in job.configuration.all_seeds():
         record_initial_state(job, seed)
-    _perform(job, executor, _partition_pieces(job, "train"))
+    _perform(job, executor, "train", training(job, needs))
 
 
-def score_stage(job: Job, executor: Executor, methods: list[str] | None = None) -> None:
-    """Measure the step terms and write the scores of all seeds."""
-    _perform(job, executor, _partition_pieces(job, "score"))
-    names = wanted_scores(methods or [method for method, _ in job.configuration.pairs()])
-    for seed in job.configuration.all_seeds():
-        write_scores(job, seed, names)
-
-
-def select_stage(job: Job, pairs: Sequence[Pair] = (), ratios: Sequence[float] = ()) -> None:
-    """Choose what each (method, selector) pair keeps at each ratio under each seed."""
+def select_stage(job: Job, choices: Sequence[Chosen] = (), ratios: Sequence[float] = ()) -> None:
+    """Choose what each of these choices keeps at each ratio under each seed; a list of the user's is chosen already."""
     c, train = job.configuration, job.data.train
+    chosen = [choice for choice in find_choices(job, choices) if choice.selector.name != LISTED]
     for seed in c.all_seeds():
-        scores = read_scores(job.directory.of_seed(c, seed))
-        for method, selector in pairs or c.pairs():
-            name = find_method(method).score
-            if name not in scores:
+        evidence = SeedEvidence(job, seed)
+        scores = read_scores(evidence.home)
+        for choice in chosen:
+            name = None if choice.score is None else choice.score.name
+            if name is not None and name not in scores:
                 raise MosoError(f"score {name} is not in {job.directory.root}; run `moso score` first")
+            given = evidence.for_selector(choice)
+            decided = find_overrides(job.directory.root, choice.overrides, train)
             for ratio in ratios or c.ratios:
-                kept = select(
-                    scores[name],
-                    ratio=ratio,
-                    labels=train.labels if train.classes else None,
-                    selector=selector,
-                    seed=seed,
-                    ids=train.ids.to_numpy(zero_copy_only=False),
-                )
-                write_selection(job.directory.root, Selection(method, selector, ratio, seed), train.ids, kept)
+                made_by = Selection(choice.method, choice.selector.name, ratio, seed, choice.parameters)
+                with noted(job.directory, "select", made_by.digest()):
+                    kept = select(
+                        None if name is None else scores[name],
+                        ratio=ratio,
+                        selector=choice.selector,
+                        seed=seed,
+                        ids=train.ids.to_numpy(zero_copy_only=False),
+                        min_per_class=choice.min_per_class,
+                        keep=decided.keep,
+                        drop=decided.drop,
+                        settings=asdict(choice.settings),
+                        **given,
+                    )
+                write_selection(job.directory.root, made_by, train.ids, kept)
     write_selections_view(job.directory.root)
     _stage_done(job, "select")
 
 
-def evaluate_stage(job: Job, executor: Executor, pairs: Sequence[Pair] = (), ratios: Sequence[float] = ()) -> None:
+def evaluate_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = (), ratios: Sequence[float] = ()) -> None:
     """Retrain on what every selection keeps, and on all data; test each."""
     if job.data.test is None:
         raise MosoError("there is no test data to measure anything on")
-    _perform(job, executor, evaluation_pieces(job, pairs, ratios))
+    _perform(job, executor, "evaluate", evaluation_pieces(job, choices, ratios))
     write_cells_view(job.directory.root)
 
 
-def evaluation_pieces(job: Job, pairs: Sequence[Pair] = (), ratios: Sequence[float] = ()) -> list[Piece]:
-    """The retrainings of this run, full data first."""
-    c = job.configuration
+def evaluation_pieces(job: Job, choices: Sequence[Chosen] = (), ratios: Sequence[float] = ()) -> list[Piece]:
+    """The retrainings of this run, its baselines among them, full data first."""
+    c, chosen = job.configuration, find_choices(job, choices)
     cells = []
     for seed in c.all_seeds():
         network = c.retrain_model or c.model
         cells.append(Cell(FULL, "none", 0.0, seed, network, c.recipe, c.match))
-        for method, selector in pairs or c.pairs():
-            cells += [Cell(method, selector, ratio, seed, network, c.recipe, c.match) for ratio in ratios or c.ratios]
+        for choice in chosen:
+            name = choice.selector.name
+            cells += [
+                Cell(choice.method, name, ratio, seed, network, c.recipe, c.match, choice.parameters)
+                for ratio in ratios_of(job, choice, ratios)
+            ]
+        for ratio in ratios or c.ratios:
+            cells += [Cell(name, "none", ratio, seed, network, c.recipe, c.match) for name in c.retrained_baselines()]
     # The longest first, so that no worker is left alone with one at the end.
     cells.sort(key=lambda cell: cell.ratio)
     return [Piece("evaluate", cell.digest(), {"cell": asdict(cell)}) for cell in cells]
 
 
-def _partition_pieces(job: Job, stage: str) -> list[Piece]:
-    return [
-        Piece(stage, f"seed-{seed}/{part_name(part)}", {"seed": seed, "part": part})
-        for seed in job.configuration.all_seeds()
-        for part in range(job.configuration.partitions)
-    ]
-
-
-def _perform(job: Job, executor: Executor, pieces: list[Piece]) -> None:
+def _perform(job: Job, executor: Executor, stage: str, pieces: list[Piece]) -> None:
+    """Do what is not done yet of a stage; pieces that need what others leave come in a later call."""
     open_pieces = [piece for piece in pieces if not is_complete(job, piece)]
+    assert all(stage_of(piece) == stage for piece in pieces), "a stage has pieces of its own"
     if open_pieces:
-        job.directory.event("begun", stage=pieces[0].stage, pieces=len(open_pieces))
+        job.directory.event("begun", stage=stage, pieces=len(open_pieces))
         executor.run(job, open_pieces)
-    _stage_done(job, pieces[0].stage)
+    _stage_done(job, stage)
 
 
 def _stage_done(job: Job, stage: str) -> None:

@@ -1,8 +1,24 @@
 """One file a score: evidence in, one float a sample out. Nobody here knows how samples are chosen."""
 
-from moso.scores.moso import Form, agreement, moso
+from moso.scores.memory import MemoryInput
+from moso.scores.moso import agreement, moso
 from moso.scores.moso_rank import moso_rank
 from moso.scores.moso_standardised import moso_standardised
-from moso.scores.registry import SCORES, Score, ScoreInput, find_score
+from moso.scores.registry import SCORES, find_score, scores
+from moso.scores.score import Form, Hard, Score, ScoreInput, classes_needed
 
-__all__ = ["SCORES", "Form", "Score", "ScoreInput", "agreement", "find_score", "moso", "moso_rank", "moso_standardised"]
+__all__ = [
+    "SCORES",
+    "Form",
+    "Hard",
+    "MemoryInput",
+    "Score",
+    "ScoreInput",
+    "agreement",
+    "classes_needed",
+    "find_score",
+    "moso",
+    "moso_rank",
+    "moso_standardised",
+    "scores",
+]

@@ -9,21 +9,20 @@ mean gradient expressed through the two stored terms:
     M_c(z) = T/(N-1) * 1/K * sum_k eta_{t_k} (a_{t_k}(z) - grad L(S\\z, w_{t_k}) . G)      (centred)
 
 The centred form is the first-order expansion before the paper drops a term that is the same for all samples
-up to O(1/N): it ranks alike inside a partition and differs in sign. Keep: high. The ranking carries the
+up to O(1/N): it ranks alike inside a partition and differs in sign. Keep: high. Hard: low. The ranking carries the
 meaning, not the sign. `eta_t a_t` falls by a factor of 10 to 30 over a run, so this average is in effect the
 score of the first stage; `moso-standardised` and `moso-rank` use all stages.
 
 Source: Tan et al., Data Pruning via Moving-one-Sample-out, NeurIPS 2023, Definition 1 and Proposition 1.1.
 """
 
-from typing import Literal
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from moso.evidence import PartitionTerms, StepTerms
-
-Form = Literal["paper", "centred"]
+from moso.scores.score import Form, Score, ScoreInput
 
 
 def agreement(terms: StepTerms, form: Form = "paper") -> NDArray[np.float64]:
@@ -49,3 +48,29 @@ def moso(terms: PartitionTerms, form: Form = "paper") -> NDArray[np.float64]:
     T, N = terms.total_steps, terms.samples
     mean = np.mean([agreement(step, form) for step in terms.steps], axis=0)
     return np.asarray(mean * (T / N if form == "paper" else T / (N - 1)))
+
+
+def per_partition(
+    of: Callable[[PartitionTerms, Form], NDArray[np.float64]],
+) -> Callable[[ScoreInput], NDArray[np.float64]]:
+    """A score that is computed inside each partition, for all samples: merged by position."""
+
+    def compute(given: ScoreInput) -> NDArray[np.float64]:
+        scores = np.full(len(given.keys), np.nan)
+        for positions, terms in zip(given.partitions, given.terms, strict=True):
+            scores[positions] = of(terms, given.form)
+        return scores
+
+    return compute
+
+
+MOSO = Score(
+    "moso",
+    "Proposition 1.1: a step along the sample's gradient lowers the risk of all the others",
+    per_partition(moso),
+    frozenset({"terms"}),
+    hard="low",
+    scale="a change of risk to first order; the ranking carries the meaning",
+    formula="T/N 1/K sum_k eta_k (N G.g - |g|^2) / (N - 1)",
+    source="Tan et al., NeurIPS 2023, Proposition 1.1",
+)

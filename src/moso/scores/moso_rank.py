@@ -6,14 +6,16 @@ their mean rank, then averaged.
 
     M(z) = 1/K * sum_k (rank_z(eta_{t_k} a_{t_k}) - 1) / (N - 1)
 
-Scale: 0 = last at every sampled step, 1 = first at every one. Keep: high. Holds up where label noise is heavy.
+Scale: 0 = last at every sampled step, 1 = first at every one. Keep: high. Hard: low.
+Holds up where label noise is heavy.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from moso.evidence import PartitionTerms
-from moso.scores.moso import Form, agreement
+from moso.scores.moso import agreement, per_partition
+from moso.scores.score import Form, Score
 
 
 def mean_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -30,3 +32,15 @@ def moso_rank(terms: PartitionTerms, form: Form = "paper") -> NDArray[np.float64
     """The score of every sample of a partition, `[samples]`."""
     ranks = [mean_ranks(agreement(step, form)) / max(1, terms.samples - 1) for step in terms.steps]
     return np.asarray(np.mean(ranks, axis=0))
+
+
+MOSO_RANK = Score(
+    "moso-rank",
+    "MoSo by rank at every time step: single steps have heavy outliers",
+    per_partition(moso_rank),
+    frozenset({"terms"}),
+    hard="low",
+    scale="0 = last of its partition at every sampled step, 1 = first at every one",
+    formula="1/K sum_k rank(eta_k a_k) / (N - 1)",
+    source="Tan et al., NeurIPS 2023, combined by rank",
+)

@@ -1,12 +1,13 @@
 """`random`: believes nothing about a sample; what every method has to beat.
 
-One uniform number a sample, addressed by (seed, id). Keep: high.
+One uniform number a sample, addressed by (seed, id). Keep: high. Hard: neither end.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from moso.randomness import uniforms
+from moso.scores.score import Score
 
 
 def random(keys: NDArray[np.uint64], seed: int) -> NDArray[np.float64]:
@@ -16,3 +17,12 @@ def random(keys: NDArray[np.uint64], seed: int) -> NDArray[np.float64]:
     (3,)
     """
     return uniforms(keys, seed, "random-score")
+
+
+RANDOM = Score(
+    "random",
+    "nothing about a sample; what every method has to beat",
+    lambda given: random(given.keys, given.seed),
+    scale="uniform between 0 and 1",
+    formula="uniform(seed, id)",
+)

@@ -1,72 +1,68 @@
-"""The scores there are, by name, and the evidence each of them needs."""
+"""The scores there are, by name: ours, and those of installed packages (entry points `moso.scores`)."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
-
-import numpy as np
-from numpy.typing import NDArray
-
+from moso import plugins
 from moso.errors import unknown_name
-from moso.evidence import PartitionTerms
-from moso.scores.moso import Form, moso
-from moso.scores.moso_rank import moso_rank
-from moso.scores.moso_standardised import moso_standardised
-from moso.scores.random import random
+from moso.scores.aum import AUM
+from moso.scores.dual import DUAL
+from moso.scores.dyn_unc import DYN_UNC
+from moso.scores.el2n import EL2N
+from moso.scores.entropy import ENTROPY
+from moso.scores.forgetting import FORGETTING
+from moso.scores.grand import GRAND
+from moso.scores.grand_steps import GRAND_STEPS
+from moso.scores.least_confidence import LEAST_CONFIDENCE
+from moso.scores.margin import MARGIN
+from moso.scores.moderate import MODERATE
+from moso.scores.moso import MOSO
+from moso.scores.moso_rank import MOSO_RANK
+from moso.scores.moso_standardised import MOSO_STANDARDISED
+from moso.scores.opt import OPT
+from moso.scores.random import RANDOM
+from moso.scores.score import Score
+from moso.scores.ssp import SSP
+from moso.scores.tdds import TDDS
 
-Evidence = Literal["terms", "none"]
-
-
-@dataclass(frozen=True)
-class ScoreInput:
-    """All evidence a score may ask for, a partition at a time."""
-
-    keys: NDArray[np.uint64]
-    partitions: Sequence[NDArray[np.int64]]
-    terms: Sequence[PartitionTerms]
-    form: Form
-    seed: int
-
-
-@dataclass(frozen=True)
-class Score:
-    """A named score: its evidence in, one float a sample out, in dataset order; high means keep."""
-
-    name: str
-    description: str
-    needs: Evidence
-    compute: Callable[[ScoreInput], NDArray[np.float64]]
-
-
-def _per_partition(
-    of: Callable[[PartitionTerms, Form], NDArray[np.float64]],
-) -> Callable[[ScoreInput], NDArray[np.float64]]:
-    def compute(given: ScoreInput) -> NDArray[np.float64]:
-        scores = np.full(len(given.keys), np.nan)
-        for positions, terms in zip(given.partitions, given.terms, strict=True):
-            scores[positions] = of(terms, given.form)
-        return scores
-
-    return compute
-
+GROUP = "moso.scores"
 
 SCORES = {
     score.name: score
     for score in (
-        Score("moso", "Proposition 1.1: agreement with the others' mean gradient", "terms", _per_partition(moso)),
-        Score("moso-standardised", "MoSo, every time step on one scale", "terms", _per_partition(moso_standardised)),
-        Score("moso-rank", "MoSo by rank at every time step", "terms", _per_partition(moso_rank)),
-        Score("random", "nothing: a uniform number a sample", "none", lambda given: random(given.keys, given.seed)),
+        MOSO,
+        MOSO_STANDARDISED,
+        MOSO_RANK,
+        RANDOM,
+        FORGETTING,
+        GRAND,
+        GRAND_STEPS,
+        EL2N,
+        OPT,
+        SSP,
+        MODERATE,
+        ENTROPY,
+        LEAST_CONFIDENCE,
+        MARGIN,
+        AUM,
+        DYN_UNC,
+        TDDS,
+        DUAL,
     )
 }
+
+
+def scores() -> dict[str, Score]:
+    """All scores by name, other packages' included."""
+    return {**SCORES, **plugins.everything(GROUP, Score, SCORES)}
 
 
 def find_score(name: str) -> Score:
     """The score of this name.
 
-    >>> find_score("moso-rank").needs
-    'terms'
+    >>> sorted(find_score("aum").needs), find_score("aum").hard
+    (['dynamics:margin', 'labels'], 'low')
     """
-    if name not in SCORES:
-        raise unknown_name("score", name, SCORES)
-    return SCORES[name]
+    if name in SCORES:
+        return SCORES[name]
+    found = plugins.find(GROUP, name, Score, SCORES)
+    if found is None:
+        raise unknown_name("score", name, [*SCORES, *plugins.names(GROUP)])
+    return found

@@ -6,8 +6,8 @@ from moso.selection.problem import Problem
 from moso.selection.registry import SELECTORS, find_selector, selectors
 from moso.selection.select import select
 from moso.selection.selector import Selector
-from moso.selection.settings import Option, Settings, setting
 from moso.selection.stream import select_stream
+from moso.settings import Option, Settings, setting
 
 __all__ = [
     "SELECTORS",

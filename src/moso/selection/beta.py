@@ -24,7 +24,7 @@ from scipy.special import betaln, xlog1py, xlogy
 from moso.selection.draws import weighted_order
 from moso.selection.order import best_first
 from moso.selection.problem import Problem, lacking
-from moso.selection.settings import Settings, setting
+from moso.settings import Settings, setting
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from moso.selection.problem import Problem
 from moso.selection.quotas import check_every_class, class_quotas
-from moso.selection.settings import Settings, setting
+from moso.settings import Settings, setting
 
 Classes = Literal["together", "balanced", "proportional"]
 Choose = Callable[[Problem], NDArray[np.int64]]

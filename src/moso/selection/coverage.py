@@ -27,7 +27,7 @@ from moso.selection.classes import ClassSettings, per_class
 from moso.selection.draws import shuffled
 from moso.selection.order import best_first, rank_in_class
 from moso.selection.problem import Problem
-from moso.selection.settings import setting
+from moso.settings import setting
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from scipy.sparse import csr_array
 
 from moso.selection.neighbours import nearest
 from moso.selection.problem import Problem
-from moso.selection.settings import Settings, setting
+from moso.settings import Settings, setting
 
 # The authors' code passes on no message smaller than this, so that a score of 0 still says there is a neighbour.
 _LEAST = 1e-7

@@ -23,7 +23,7 @@ from moso.selection.draws import shuffled
 from moso.selection.order import best_first, rank_in_class
 from moso.selection.problem import Problem, lacking
 from moso.selection.quotas import apportion, check_every_class
-from moso.selection.settings import Settings, setting
+from moso.settings import Settings, setting
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from moso.selection.blocks import blocks
 from moso.selection.classes import ClasswiseSettings, per_class
 from moso.selection.gram import KEPT, Gram
 from moso.selection.problem import Problem
-from moso.selection.settings import setting
+from moso.settings import setting
 
 
 @dataclass(frozen=True)

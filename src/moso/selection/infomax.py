@@ -29,7 +29,7 @@ from moso.selection.blocks import blocks
 from moso.selection.features import Features
 from moso.selection.neighbours import nearest
 from moso.selection.problem import Problem
-from moso.selection.settings import Settings, setting
+from moso.settings import Settings, setting
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from moso.selection.classes import ClassSettings, per_class
 from moso.selection.problem import Problem
-from moso.selection.settings import setting
+from moso.settings import setting
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,26 @@ from moso.selection.classes import Choose, members
 from moso.selection.problem import Problem
 
 
+def guaranteed_counts(sizes: NDArray[np.int64], minimum: int, budget: int) -> NDArray[np.int64]:
+    """How many samples of each class must stay; refused where that is more than may.
+
+    >>> guaranteed_counts(np.array([2, 9]), 3, budget=6)
+    array([2, 3])
+    """
+    guaranteed = np.minimum(sizes, minimum)
+    if guaranteed.sum() > budget:
+        raise MosoError(
+            f"min_per_class {minimum} asks for {int(guaranteed.sum())} samples, but only {budget} of "
+            f"{int(sizes.sum())} are to stay; choose a smaller ratio or a smaller minimum"
+        )
+    return guaranteed
+
+
 def with_minimum(problem: Problem, minimum: int, choose: Choose) -> NDArray[np.int64]:
     """What `choose` keeps, with at least `minimum` samples of every class."""
     if problem.labels is None:
         raise MosoError("min_per_class needs labels=, one class a sample")
-    guaranteed = np.minimum(np.bincount(problem.labels), minimum)
-    if guaranteed.sum() > problem.budget:
-        raise MosoError(
-            f"min_per_class {minimum} asks for {int(guaranteed.sum())} samples, but only {problem.budget} of "
-            f"{len(problem)} are to stay; choose a smaller ratio or a smaller minimum"
-        )
+    guaranteed = guaranteed_counts(np.bincount(problem.labels), minimum, problem.budget)
     short = np.zeros(len(guaranteed), dtype=bool)
     rest = choose(problem)
     while True:

@@ -33,6 +33,7 @@ class Problem:
     hard: Hard | None = None
     seed: int = 0
     ids: NDArray[Any] | None = None
+    influences: Features | None = None
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -62,6 +63,7 @@ class Problem:
             labels=None if self.labels is None else self.labels[positions],
             features=None if self.features is None else self.features.subset(positions),
             probability=None if self.probability is None else self.probability[positions],
+            influences=None if self.influences is None else self.influences.subset(positions),
             ids=positions if self.ids is None else self.ids[positions],
         )
 
@@ -77,6 +79,12 @@ class Problem:
             raise lacking(selector, "features")
         return self.features
 
+    def influences_for(self, selector: str) -> Features:
+        """The influences on the parameters, or an error that says who needs them."""
+        if self.influences is None:
+            raise lacking(selector, "influences")
+        return self.influences
+
     def finite_scores(self, selector: str) -> NDArray[np.float64]:
         """The scores, refused where they are infinite: selectors that compute with them cannot."""
         if not np.isfinite(self.scores).all():
@@ -91,6 +99,7 @@ EVIDENCE = {
     "features": "features=, one row of numbers a sample",
     "probability": "probability=, the mean probability that training gave each sample's label",
     "class-error": "class_error=, the error of each class on held-out data",
+    "influences": "influences=, what removing each sample does to the parameters, one row of numbers a sample",
     "hard": "hard='high' or hard='low', the end of the scores where the hard samples are",
 }
 

@@ -12,6 +12,7 @@ from moso.selection.herding import HerdingSettings, herding
 from moso.selection.infomax import InfoMaxSettings, infomax
 from moso.selection.k_center import KCenterSettings, k_center
 from moso.selection.median import MedianSettings, median
+from moso.selection.opt import OptSettings, opt
 from moso.selection.proportional import proportional
 from moso.selection.random import random
 from moso.selection.selector import Selector
@@ -74,6 +75,13 @@ SELECTORS = {
             drop,
             _needs("labels", "class-error"),
             DropSettings,
+        ),
+        Selector(
+            "opt",
+            "OPT: the removed samples together move the network's parameters least",
+            opt,
+            _needs("influences"),
+            OptSettings,
         ),
         Selector("random", "any samples, whatever their scores", random, frozenset()),
     )

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from moso.errors import MosoError
 from moso.selection.budget import kept_count
+from moso.selection.decided import with_decisions
 from moso.selection.features import Features
 from moso.selection.minimum import with_minimum
 from moso.selection.problem import Hard, Problem
@@ -28,7 +29,10 @@ def select(
     probability: Any = None,
     class_error: Mapping[Any, float] | Sequence[float] | NDArray[Any] | None = None,
     hard: Hard | None = None,
+    influences: Any = None,
     min_per_class: int = 0,
+    keep: Sequence[int] | NDArray[np.int64] = (),
+    drop: Sequence[int] | NDArray[np.int64] = (),
     settings: Mapping[str, Any] | None = None,
     **more_settings: Any,
 ) -> NDArray[np.int64]:
@@ -36,8 +40,10 @@ def select(
 
     `scores` are anybody's, one a sample, high means keep; None where the selector does without. Without `ids` a
     sample's position is its id: ties are broken and draws addressed by it. `features: [n, d]` may be a memory map.
-    `class_error` is a number a class, by label or in the order of the sorted labels. Every class keeps at least
-    `min_per_class` samples, or all it has. Settings of the selector are given as a mapping, by name, or both.
+    `class_error` is a number a class, by label or in the order of the sorted labels. `influences: [n, d]` are those on
+    the parameters. Every class keeps at least
+    `min_per_class` samples, or all it has. The positions `keep` stay and `drop` go whatever the selector says, within
+    the same number. Settings of the selector are given as a mapping, by name, or both.
 
     >>> select([0.1, 0.9, 0.5, 0.7], ratio=0.5, selector="top")
     array([1, 3])
@@ -49,24 +55,27 @@ def select(
     chosen = find_selector(selector) if isinstance(selector, str) else selector
     resolved = chosen.resolved({**(settings or {}), **more_settings})
     given = {"scores": scores, "labels": labels, "features": features, "probability": probability}
-    given |= {"class-error": class_error, "hard": hard}
+    given |= {"class-error": class_error, "hard": hard, "influences": influences}
     chosen.check(resolved, frozenset(name for name, value in given.items() if value is not None))
     rows = None if features is None else Features(features)
+    moves = None if influences is None else Features(influences)
     found = None if scores is None else _numbers(scores, "score")
-    count = _count(found, rows, labels, ids)
+    count = _count(found, rows, moves, labels, ids)
     values = np.zeros(count) if found is None else found
     chances = None if probability is None else _numbers(probability, "probability", upper=1.0)
     # Any labels do, names too: selectors see them renumbered without gaps.
     names, classes = (None, None) if labels is None else np.unique(np.asarray(labels), return_inverse=True)
-    for name, column in (("labels", classes), ("ids", ids), ("rows of features", rows), ("probabilities", chances)):
+    columns = {"labels": classes, "ids": ids, "rows of features": rows, "rows of influences": moves}
+    for name, column in {**columns, "probabilities": chances}.items():
         if column is not None and len(column) != count:
             raise MosoError(f"there are {count} {'samples' if found is None else 'scores'} but {len(column)} {name}")
     if hard not in (None, "high", "low"):
         raise MosoError(f"hard = {hard!r} must be 'high' or 'low', the end of the scores where the hard samples are")
     if min_per_class < 0:
         raise MosoError(f"min_per_class = {min_per_class} must be a number of samples, 0 or more")
-    if rows is not None and "features" in chosen.needed(resolved):
-        rows.check_finite()
+    for name, table in (("features", rows), ("influences", moves)):
+        if table is not None and name in chosen.needed(resolved):
+            table.check_finite()
     problem = Problem(
         values,
         kept_count(count, ratio),
@@ -76,18 +85,40 @@ def select(
         None if class_error is None or names is None else _class_errors(class_error, names),
         hard,
         seed,
+        influences=moves,
     )
     order, problem = _by_id(problem, ids)
 
-    def keep(part: Problem) -> NDArray[np.int64]:
-        return chosen(part, resolved)
+    def choose(part: Problem) -> NDArray[np.int64]:
+        def plain(one: Problem) -> NDArray[np.int64]:
+            return chosen(one, resolved)
 
-    kept = with_minimum(problem, min_per_class, keep) if min_per_class > 0 else keep(problem)
+        return with_minimum(part, min_per_class, plain) if min_per_class > 0 else plain(part)
+
+    if len(keep) or len(drop):
+        stay, go = (_positions(one, count, order) for one in (keep, drop))
+        kept = with_decisions(problem, stay, go, choose)
+    else:
+        kept = choose(problem)
     return np.sort(kept if order is None else order[kept])
 
 
-def _count(scores: Any, rows: Features | None, labels: Any, ids: Any) -> int:
-    for column in (scores, rows, labels, ids):
+def _positions(
+    given: Sequence[int] | NDArray[np.int64], count: int, order: NDArray[np.int64] | None
+) -> NDArray[np.int64]:
+    """Positions of the user's rows as positions of the problem, ascending, each once."""
+    positions = np.unique(np.asarray(given, dtype=np.int64))
+    if len(positions) and not 0 <= positions[0] <= positions[-1] < count:
+        raise MosoError(f"there is no sample {positions[0] if positions[0] < 0 else positions[-1]} to keep or drop")
+    if order is None:
+        return positions
+    places = np.empty(count, dtype=np.int64)
+    places[order] = np.arange(count)
+    return np.sort(places[positions])
+
+
+def _count(*columns: Any) -> int:
+    for column in columns:
         if column is not None:
             return len(column)
     raise MosoError("nothing says how many samples there are; give scores, one number a sample")

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from moso.errors import MosoError
 from moso.selection.problem import Problem, lacking
-from moso.selection.settings import Option, Settings, options, resolve
+from moso.settings import Option, Settings, options, resolve
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Selector:
 
     def resolved(self, given: Mapping[str, Any]) -> Settings:
         """The settings that these values lead to; unknown names and values that make no sense are refused."""
-        return resolve(self.name, self.settings or Settings, given)
+        return resolve(f"selector {self.name!r}", self.settings or Settings, given)
 
     def needed(self, settings: Settings | None = None) -> frozenset[str]:
         """All evidence it asks for under these settings, or under its defaults."""

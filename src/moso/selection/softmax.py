@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from moso.selection.draws import weighted_order
 from moso.selection.problem import Problem
-from moso.selection.settings import Settings, setting
+from moso.settings import Settings, setting
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from torch import nn
 
 from moso.data.views import View, load, split_evenly
 from moso.errors import MosoError
-from moso.evidence import check_fits, read_state, write_state
+from moso.evidence import DynamicsRecorder, check_fits, read_state, write_state
 from moso.gradients import Loss, cross_entropy, evaluation_mode, map_tensors, to_device
 from moso.progress import Progress, silent
 from moso.randomness import hashes, reseed, seeded
@@ -88,6 +88,8 @@ def train(
     on_step: OnStep | None = None,
     checkpoints: Checkpoints | None = None,
     in_run: InRun | None = None,
+    dynamics: DynamicsRecorder | None = None,
+    stop_after: int | None = None,
     loader_workers: int = 0,
     progress: Progress = silent,
     label: str = "training",
@@ -95,7 +97,8 @@ def train(
     """Train `model` in place for the recipe's epochs, or for exactly `total_steps` updates.
 
     `on_step(model, optimizer, step, epoch)` is called after every update, before anything else happens. `in_run`
-    collects the terms of scores on the way.
+    collects the terms of scores on the way, `dynamics` what the network says about the samples it meets. With
+    `stop_after` only the first so many updates are made, with the learning rates of the whole run.
     """
     device = next(model.parameters()).device
     per_epoch = data.steps_per_epoch(recipe.batch_size)
@@ -107,11 +110,12 @@ def train(
     scaler = torch.amp.GradScaler(device.type, enabled=recipe.precision == "float16")
     history, epoch_loss, step = _resume(checkpoints, model, optimizer, in_run)
     saved_at = time.monotonic()
+    end = total if stop_after is None else min(stop_after, total)
     model.train()
-    with seeded(seed, "training"):
-        while step < total:
+    with seeded(seed, "training"), nullcontext() if dynamics is None else dynamics.watching(model):
+        while step < end:
             epoch, first = divmod(step, per_epoch)
-            plan = data.epoch_batches(recipe.batch_size, epoch, seed)[first : first + total - step]
+            plan = data.epoch_batches(recipe.batch_size, epoch, seed)[first : first + end - step]
             for positions, batch in zip(plan, load(data.view, plan, epoch, loader_workers), strict=True):
                 step += 1
                 rate = learning_rate(recipe, step, total, schedule_epoch)
@@ -128,17 +132,27 @@ def train(
                 epoch_loss += value
                 if in_run is not None:
                     in_run.finish(step)
+                if dynamics is not None:
+                    dynamics.record(epoch, positions)
                 if on_step is not None:
                     on_step(model, optimizer, step, epoch)
-                if step == total or step % per_epoch == 0:
+                ends = step == end or step % per_epoch == 0
+                if ends:
                     history.loss.append(epoch_loss / (step - epoch * per_epoch))
                     history.learning_rate.append(rate)
                     epoch_loss = 0.0
-                if checkpoints is not None and step < total and time.monotonic() - saved_at > checkpoints.seconds:
+                due = time.monotonic() - saved_at
+                # What compares epochs overwrites the one before the last: no resumed run may go back that far.
+                must = dynamics is not None and dynamics.compares_epochs and ends
+                if checkpoints is not None and (must or (step < end and due > checkpoints.seconds)):
+                    if dynamics is not None:
+                        dynamics.flush()
                     _save(checkpoints, model, optimizer, history, epoch_loss, step, in_run)
                     checkpoints.on_save(time.monotonic() - saved_at)
                     saved_at = time.monotonic()
-                progress(label, step, total)
+                progress(label, step, end)
+    if dynamics is not None:
+        dynamics.finish()
     if checkpoints is not None:
         checkpoints.on_save(time.monotonic() - saved_at)
     return history
@@ -191,6 +205,15 @@ def _channels_last(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.contiguous(memory_format=torch.channels_last) if tensor.ndim == 4 else tensor
 
 
+def position_of(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
+    """All that a run needs to go on from here to the same bits, but for the number of the step."""
+    state = {f"model.{name}": value for name, value in model.state_dict().items()}
+    for number, parameter in enumerate(optimizer.param_groups[0]["params"]):
+        own = optimizer.state[parameter].items()
+        state |= {f"optimizer.{number}.{name}": value for name, value in own if value is not None}
+    return state
+
+
 def _save(
     checkpoints: Checkpoints,
     model: nn.Module,
@@ -200,10 +223,7 @@ def _save(
     step: int,
     in_run: InRun | None,
 ) -> None:
-    state = {f"model.{name}": value for name, value in model.state_dict().items()}
-    for number, parameter in enumerate(optimizer.param_groups[0]["params"]):
-        own = optimizer.state[parameter].items()
-        state |= {f"optimizer.{number}.{name}": value for name, value in own if value is not None}
+    state = position_of(model, optimizer)
     if in_run is not None:
         state |= {f"in-run.{name}": value for name, value in in_run.state().items()}
     note = {

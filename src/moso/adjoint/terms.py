@@ -1,0 +1,73 @@
+"""What the adjoint of a run leaves of each sample, on disk as `adjoint/part-000.npz`, in the order of the positions."""
+
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moso.errors import MosoError
+from moso.files import replacing
+
+
+@dataclass(frozen=True)
+class AdjointTerms:
+    """First-order changes on a sample's removal from training, float64 `[samples]`.
+
+    `own_risk` says that the risk is the mean loss of the very samples trained on, so that Definition 1 leaves the
+    sample out of it too. What its removal does to its own loss is then the self term `own_change`, the mean over
+    `probes` (0: not known), and `own_variance` the variance of that mean.
+
+    >>> terms = AdjointTerms(np.array([0.2, 0.4]), own_risk=True, own_change=np.array([0.2, 0.0]), probes=2)
+    >>> terms.scores()  # (N change - own) / (N - 1)
+    array([0.2, 0.8])
+    """
+
+    change: NDArray[np.float64]
+    own_risk: bool
+    own_change: NDArray[np.float64] | None = None
+    own_variance: NDArray[np.float64] | None = None
+    probes: int = 0
+
+    def scores(self) -> NDArray[np.float64]:
+        """Definition 1 to first order; without probes, with the risk of all samples in place of all but one."""
+        if self.own_change is None:
+            return self.change
+        N = len(self.change)
+        return np.asarray((N * self.change - self.own_change) / (N - 1))
+
+    def score_variance(self) -> NDArray[np.float64]:
+        """The variance that the probes leave in the scores; zero without them."""
+        if self.own_variance is None:
+            return np.zeros_like(self.change)
+        return np.asarray(self.own_variance / (len(self.change) - 1) ** 2)
+
+
+def write_adjoint(path: Path, terms: AdjointTerms) -> None:
+    """Write the terms of a run atomically."""
+    own = {} if terms.own_change is None else {"own_change": terms.own_change}
+    own |= {} if terms.own_variance is None else {"own_variance": terms.own_variance}
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        np.savez(
+            file,
+            change=terms.change,
+            own_risk=np.array(terms.own_risk),
+            probes=np.array(terms.probes),
+            **own,  # type: ignore[arg-type]
+        )
+
+
+def read_adjoint(path: Path) -> AdjointTerms:
+    """Read the terms of a run."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return AdjointTerms(
+                file["change"],
+                bool(file["own_risk"]),
+                file.get("own_change"),
+                file.get("own_variance"),
+                int(file["probes"]),
+            )
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as problem:
+        raise MosoError(f"{path} does not hold the adjoint of a run: {problem}") from problem

@@ -1,0 +1,109 @@
+"""`moso compare`: many methods, selectors, ratios and seeds on one data set, beside baselines of equal cost."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from moso.cli.run import Out, new_job
+from moso.cli.settings import with_settings
+from moso.cli.summary import console, print_plan, print_tables
+from moso.cli.work import CheckpointSeconds, LoaderWorkers, Quiet, Workers, worker_count, working
+from moso.errors import MosoError
+from moso.evaluation.baselines import BASELINES
+from moso.evaluation.tolerance import check_tolerance
+from moso.report.compare_files import write_comparison
+from moso.report.compare_tables import main_tables, tables
+from moso.report.page import write_report
+from moso.report.wording import count_of
+from moso.run.compare import check_own
+from moso.run.compare import compare as carry_out
+from moso.run.comparison import comparison
+from moso.run.estimate import estimate
+from moso.run.job import Effort
+from moso.run.reading import Run
+
+Target = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[RUN | RUN.TOML]",
+        help="a run directory, whose tables are made again without computing; or settings in a file",
+        show_default=False,
+    ),
+]
+
+
+@with_settings
+def compare(
+    target: Target = None,
+    out: Out = None,
+    scores: Annotated[
+        list[str] | None,
+        typer.Option("--scores", help="NAME=FILE of scores of your own, high means keep", show_default=False),
+    ] = None,
+    indices: Annotated[
+        list[str] | None,
+        typer.Option("--indices", help="NAME=FILE that lists what you keep", show_default=False),
+    ] = None,
+    tolerance: Annotated[
+        float, typer.Option("--tolerance", help="points that pruning may cost when asked how much can go")
+    ] = 1.0,
+    workers: Workers = 0,
+    loader_workers: LoaderWorkers = 2,
+    checkpoint_seconds: CheckpointSeconds = 10.0,
+    quiet: Quiet = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="say what would be done and how long it will take")
+    ] = False,
+    *,
+    settings: dict[str, Any],
+) -> None:
+    """Retrain on what every method keeps at every ratio, and say which did better, by how much, and at what cost."""
+    check_tolerance(tolerance)
+    own = _named("--scores", scores), _named("--indices", indices)
+    if target is not None and target.is_dir():
+        flags = {"--scores": scores, "--indices": indices, "--out": out, "--dry-run": dry_run}
+        given = [flag for flag, value in flags.items() if value]
+        given += [
+            f"--{name.removesuffix('s') if isinstance(value, list) else name}" for name, value in settings.items()
+        ]
+        if given:
+            raise MosoError(
+                f"{target} is a run, and its tables are made again as it is; "
+                f"{given[0].replace('_', '-')} is for a new comparison (`moso compare --out ...`)"
+            )
+        _show(Run.open(target), tolerance, quiet)
+        return
+    effort = Effort(loader_workers, checkpoint_seconds)
+    job = new_job(target, out, effort, settings, {"baselines": list(BASELINES)})
+    check_own(job, *own)
+    if dry_run:
+        print_plan(job, estimate(job, worker_count(job.configuration, workers)))
+        return
+    with working(job, workers, quiet) as executor:
+        carry_out(job, executor, *own)
+        write_report(Run(job.directory))
+    _show(Run(job.directory), tolerance, quiet)
+
+
+def _show(run: Run, tolerance: float, quiet: bool) -> None:
+    found = comparison(run, tolerance)
+    if not run.manifest["stages"].get("evaluate", {}).get("complete"):
+        done = count_of(len(run.evaluation()), "retraining")
+        typer.echo(
+            f"moso: notice: only {done} of {run.directory.root} are done; `moso evaluate` does the rest", err=True
+        )
+    folder = write_comparison(run, found, tables(found))
+    if not quiet:
+        print_tables(main_tables(found))
+        console().print(f"see {folder / 'comparison.md'}, and tables and plots beside it", soft_wrap=True)
+
+
+def _named(flag: str, given: list[str] | None) -> list[tuple[str, Path]]:
+    found = []
+    for text in given or ():
+        name, equals, file = text.partition("=")
+        if not (name and equals and file):
+            raise MosoError(f"{flag} {text}: give it as NAME=FILE, such as mine=scores.parquet")
+        found.append((name, Path(file)))
+    return found

@@ -1,0 +1,33 @@
+"""`moso explore`: the page of a run over all of its samples, served to a browser on this machine."""
+
+from typing import Annotated
+
+import typer
+
+from moso.cli.work import Quiet, RunArgument
+from moso.report.server import Explorer
+from moso.run.reading import Run
+
+PORT = 8123
+
+
+def explore(
+    run: RunArgument,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="port to listen on; 0 = any that is free")
+    ] = PORT,
+    host: Annotated[
+        str, typer.Option("--host", help="address to listen on; elsewhere than here, the page's address has a token")
+    ] = "127.0.0.1",
+    quiet: Quiet = False,
+) -> None:
+    """Look at a run of any size in a browser, until Ctrl-C."""
+    with Explorer(Run.open(run), host, port) as server:
+        # Also with --quiet: without the address, which may hold a token, nobody could open the page.
+        typer.echo(server.address)
+        if not quiet:
+            typer.echo("Ctrl-C ends it", err=True)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            return

@@ -1,0 +1,20 @@
+"""`moso report`: one file to look at what was kept, what was dropped, and why."""
+
+from typing import Annotated
+
+import typer
+
+from moso.cli.work import Quiet, RunArgument
+from moso.report.page import MAX_MEGABYTES, write_report
+from moso.run.reading import Run
+
+MaxMegabytes = Annotated[
+    float, typer.Option("--max-mb", min=1, help="largest size of the file; fewer pictures where they do not all fit")
+]
+
+
+def report(run: RunArgument, max_mb: MaxMegabytes = MAX_MEGABYTES, quiet: Quiet = False) -> None:
+    """Write report.html, a page that opens offline, from what the run has."""
+    path = write_report(Run.open(run), max_mb)
+    if not quiet:
+        typer.echo(path)

@@ -1,0 +1,62 @@
+"""`moso suspects`: samples whose label is likely wrong, worst first."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from moso.cli.summary import console, print_tables
+from moso.cli.work import LoaderWorkers, Quiet, RunArgument, Workers, open_job, working
+from moso.errors import MosoError
+from moso.evaluation.suspects import OUT_OF_SAMPLE
+from moso.evidence.predictions import out_of_sample_path
+from moso.report.suspects_files import headline, write_suspects
+from moso.report.suspects_tables import detection_text, suspects_text
+from moso.run.inquiry import check_possible, inquire
+from moso.run.job import Effort
+from moso.run.reading import CUSTOM, Run
+from moso.run.stages import gather
+
+PRINTED = 10
+
+
+def suspects(
+    run: RunArgument,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            "--labels",
+            help="FILE[:KEY] of labels known to be right, to measure detection by [the source's, where the run "
+            "replaced them or made them noisy]",
+            show_default=False,
+        ),
+    ] = None,
+    order: Annotated[
+        str, typer.Option("--order", help="what ranks them: out-of-sample, or the name of a score of the run")
+    ] = OUT_OF_SAMPLE,
+    top: Annotated[int, typer.Option("--top", help="how many; 0 = all")] = 100,
+    seed: Annotated[int | None, typer.Option("--seed", help="seed [the run's first]", show_default=False)] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="folder to write to [RUN/suspects]", show_default=False)
+    ] = None,
+    workers: Workers = 0,
+    loader_workers: LoaderWorkers = 2,
+    quiet: Quiet = False,
+) -> None:
+    """Find samples whose label is likely wrong, with the label that networks which never saw them would give."""
+    if top < 0:
+        raise MosoError(f"--top {top}: give a number of suspects, or 0 for all")
+    opened = Run.open(run)
+    check_possible(opened)
+    if not out_of_sample_path(opened.directory.of_seed(opened.configuration, opened.configuration.seed)).exists():
+        if opened.configuration.dataset == CUSTOM:
+            raise MosoError(f"{run} was made from data in memory and has no out-of-sample predictions")
+        job = open_job(run, Effort(loader_workers))
+        with working(job, workers, quiet) as executor:
+            gather(job, executor, frozenset({"predictions"}))
+    found = inquire(opened, order=order, top=top or None, labels=labels, seed=seed)
+    paths = write_suspects(opened, found, out or run / "suspects")
+    if not quiet:
+        print_tables([suspects_text(found, PRINTED), *([detection_text(found)] if found.detections else [])])
+        console().print(headline(found))
+        console().print(f"see {', '.join(str(path) for path in paths)}", soft_wrap=True)

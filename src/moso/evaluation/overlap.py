@@ -1,0 +1,89 @@
+"""How alike methods are: what they keep in common, and how alike they rank the samples."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from moso.errors import MosoError
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """A symmetric table of one number a pair of names, `values: [names, names]`."""
+
+    names: tuple[str, ...]
+    values: NDArray[np.float64]
+
+    def pairs(self) -> list[tuple[str, str, float]]:
+        """Every pair of different names once, the most alike first; pairs without a number are left out.
+
+        >>> Likeness(("a", "b"), np.array([[1.0, 0.25], [0.25, 1.0]])).pairs()
+        [('a', 'b', 0.25)]
+        """
+        rows, columns = np.triu_indices(len(self.names), 1)
+        found = [
+            (self.names[row], self.names[column], float(self.values[row, column]))
+            for row, column in zip(rows.tolist(), columns.tolist(), strict=True)
+        ]
+        return sorted((one for one in found if np.isfinite(one[2])), key=lambda one: -one[2])
+
+
+def jaccard(kept: Mapping[str, NDArray[np.bool_]]) -> Likeness:
+    """Jaccard's index of every two selections: samples that both keep over samples that either keeps.
+
+    `kept: [samples]` says of every sample whether a selection keeps it.
+
+    >>> jaccard({"a": np.array([True, True, False]), "b": np.array([False, True, True])}).values[0, 1].round(3)
+    np.float64(0.333)
+    """
+    names = tuple(kept)
+    masks = np.stack([np.asarray(kept[name], dtype=bool) for name in names])
+    sizes = masks.sum(axis=1)
+    values = np.ones((len(names), len(names)))
+    for number, mask in enumerate(masks):
+        common = masks[:, mask].sum(axis=1)
+        # Two selections of nothing keep the same.
+        either = np.maximum(sizes + sizes[number] - common, 1)
+        values[number] = np.where(sizes + sizes[number] == 0, 1.0, common / either)
+    return Likeness(names, values)
+
+
+def jaccard_by_chance(share: float) -> float:
+    """What two independent random selections of this share of many samples have in common.
+
+    >>> round(jaccard_by_chance(0.5), 3)
+    0.333
+    """
+    return share / (2 - share)
+
+
+def rank_correlations(scores: Mapping[str, NDArray[np.float64]]) -> Likeness:
+    """Spearman's rank correlation of every two scores, `[samples]` each; NaN beside a score that is constant.
+
+    >>> rank_correlations({"a": np.arange(4.0), "b": -np.arange(4.0) ** 3}).values.round(6)
+    array([[ 1., -1.],
+           [-1.,  1.]])
+    """
+    names = tuple(scores)
+    ranks = np.stack([rankdata(scores[name]) for name in names])
+    ranks -= ranks.mean(axis=1, keepdims=True)
+    norms = np.linalg.norm(ranks, axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        values = (ranks @ ranks.T) / np.outer(norms, norms)
+    values[np.arange(len(names)), np.arange(len(names))] = np.where(norms > 0, 1.0, np.nan)
+    return Likeness(names, np.clip(values, -1.0, 1.0))
+
+
+def mean_likeness(tables: Sequence[Likeness]) -> Likeness:
+    """The mean of tables of the same names, a seed each.
+
+    >>> one, other = (Likeness(("a",), np.array([[value]])) for value in (0.0, 1.0))
+    >>> mean_likeness([one, other]).values
+    array([[0.5]])
+    """
+    if not tables or any(table.names != tables[0].names for table in tables):
+        raise MosoError("tables of different names have no mean")
+    return Likeness(tables[0].names, np.asarray(np.mean([table.values for table in tables], axis=0)))

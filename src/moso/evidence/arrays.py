@@ -1,0 +1,55 @@
+"""Arrays on disk that are written a few rows at a time and read as memory maps; never a pickle."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moso.errors import MosoError
+from moso.files import replacing
+
+_BLOCK = 1 << 22
+
+
+def create(path: Path, shape: tuple[int, ...], dtype: Any, fill: float = 0) -> None:
+    """Write an npy file of one value all over, atomically.
+
+    Every byte is written: a map over a sparse file would find out about a full disk by dying.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "a.npy"
+    >>> create(path, (2, 3), np.float32, np.nan)
+    >>> read(path).shape
+    (2, 3)
+    """
+    kind = np.dtype(dtype)
+    header = {"descr": np.lib.format.dtype_to_descr(kind), "fortran_order": False, "shape": shape}
+    left = int(np.prod(shape, dtype=np.int64))
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        block = np.full(min(left, _BLOCK), fill, dtype=kind)
+        while left > 0:
+            block[:left].tofile(file)
+            left -= len(block)
+
+
+@contextmanager
+def writing(path: Path, shape: tuple[int, ...], dtype: Any) -> Iterator[NDArray[Any]]:
+    """An array of zeros to fill, which becomes the file `path` at the end, all at once."""
+    with replacing(path) as temporary:
+        create(temporary, shape, dtype)
+        array = np.load(temporary, mmap_mode="r+", allow_pickle=False)
+        yield array
+        array.flush()
+        del array
+
+
+def read(path: Path, writable: bool = False) -> Any:
+    """The array of an npy file as a memory map."""
+    try:
+        return np.load(path, mmap_mode="r+" if writable else "r", allow_pickle=False)
+    except (ValueError, EOFError) as problem:
+        raise MosoError(f"{path} is not a readable array: {problem}") from problem

@@ -1,0 +1,85 @@
+"""What the networks of several initialisations say early in training: error norms, and norms of gradients.
+
+On disk `early-errors.npz` with `error_norm: [samples]` and `early-norms.npz` with `squared_norm: [samples]`, in data
+set order, and in both the epoch after which the network was looked at.
+"""
+
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from moso.data.views import View, load, split_evenly
+from moso.errors import MosoError
+from moso.evidence.outputs import describe, looked_at
+from moso.files import replacing
+from moso.gradients import PROBES, Loss, Point, batch_size_for, squared_norms, to_device
+
+
+def error_norms(
+    model: nn.Module, loss: Loss, view: View, labels: NDArray[np.int64], classes: int, loader_workers: int = 0
+) -> NDArray[np.float32]:
+    """|p - onehot|_2 of every sample, `[samples]`, from one forward pass over the data in evaluation mode.
+
+    >>> from moso.data.views import as_view
+    >>> from moso.gradients import cross_entropy
+    >>> view, labels = as_view((np.eye(2, dtype=np.float32), [0, 1])), np.array([0, 1])
+    >>> error_norms(nn.Linear(2, 2), cross_entropy, view, labels, classes=2).shape
+    (2,)
+    """
+    found = np.empty(len(labels), dtype=np.float32)
+    for positions, logits in looked_at(model, loss, view, np.arange(len(labels)), classes, loader_workers):
+        found[positions] = describe(logits, labels[positions], ("error_norm",))["error_norm"]
+    return found
+
+
+def gradient_norms(
+    model: nn.Module,
+    loss: Loss,
+    view: View,
+    samples: int,
+    batch_size: int | None = None,
+    loader_workers: int = 0,
+) -> NDArray[np.float64]:
+    """|g|_2^2 of every sample by all trainable parameters, `[samples]`, in one sweep over the data.
+
+    >>> from moso.data.views import as_view
+    >>> from moso.gradients import cross_entropy
+    >>> gradient_norms(nn.Linear(2, 2), cross_entropy, as_view((np.eye(2, dtype=np.float32), [0, 1])), 2).shape
+    (2,)
+    """
+    point, everything = Point.of(model, loss), np.arange(samples)
+    size = batch_size or batch_size_for(point, to_device(view.batch(everything[:PROBES], 0), point.device))
+
+    def batches() -> Iterable[Any]:
+        return load(view, split_evenly(everything, size), 0, loader_workers)
+
+    found: NDArray[np.float64] = squared_norms(point, batches)[0]
+    if len(found) != samples:
+        raise MosoError(f"the loss gave {len(found)} values for {samples} samples; it must give one a sample")
+    if not np.isfinite(found).all():
+        bad = int(np.argmin(np.isfinite(found)))
+        raise MosoError(f"the gradient of sample {bad} early in training is not finite; look at its input and loss")
+    return found
+
+
+def write_early(path: Path, name: str, values: NDArray[Any], epoch: int) -> None:
+    """Write one number a sample of a network after `epoch` epochs, atomically."""
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        np.savez(file, allow_pickle=False, **{name: values, "epoch": np.array(epoch)})
+
+
+def read_early(path: Path, name: str) -> NDArray[Any]:
+    """The numbers `[samples]` of one network."""
+    if not path.exists():
+        raise MosoError(f"{path} is missing: the networks of early epochs were not looked at; run `moso score` first")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            found: NDArray[Any] = file[name]
+            return found
+    except (ValueError, KeyError, zipfile.BadZipFile) as problem:
+        raise MosoError(f"{path} does not hold numbers of early epochs: {problem}") from problem

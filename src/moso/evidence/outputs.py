@@ -1,0 +1,191 @@
+"""What a network says about samples: seen while somebody else calls it, and put into one number a sample.
+
+A forward hook sees the outputs of calls that are made anyway, by training or by a loss. Nothing changes in the user's
+network, in its loss or in the structure of its batches. With z the logits `[classes]` of a sample, p their softmax, y
+its label:
+
+    probability   p_y                              margin       z_y - max of the other z        (AUM's)
+    correct       1 where y is the largest         entropy      - sum p log p
+    confidence    the largest p                    gap          the largest p minus the second largest
+    error_norm    |p - onehot(y)|_2  (EL2N's)      kl           sum p (log p - log q), q the epoch before (TDDS's)
+                                                   kl_absolute  sum |p (log p - log q)|, as TDDS's code has it
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from moso.data.views import View, load, split_evenly
+from moso.errors import MosoError
+from moso.gradients import Loss, evaluation_mode, to_device
+
+# Samples that a network only has to look at, at a time.
+BATCH_SIZE = 256
+CHANGES = frozenset({"kl", "kl_absolute"})  # need the probabilities of the epoch before
+COLUMNS: dict[str, type[np.generic]] = {
+    "probability": np.float32,
+    "correct": np.uint8,
+    "margin": np.float32,
+    "entropy": np.float32,
+    "confidence": np.float32,
+    "gap": np.float32,
+    "error_norm": np.float32,
+    "kl": np.float32,
+    "kl_absolute": np.float32,
+}
+Columns = dict[str, NDArray[np.float64]]
+
+
+def log_probabilities(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The logarithm of the softmax, `[batch, classes]`.
+
+    >>> np.exp(log_probabilities(np.array([[1000.0, 1000.0]])))
+    array([[0.5, 0.5]])
+    """
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
+
+
+def describe(
+    logits: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    names: Collection[str],
+    log_before: NDArray[np.float64] | None = None,
+) -> Columns:
+    """The columns of these names, `[batch]` each, from `logits: [batch, classes]`.
+
+    `log_before` are the log-probabilities of the epoch before; without them, changes are not a number.
+
+    >>> logits = np.log([[0.5, 0.3, 0.2]])
+    >>> found = describe(logits, np.array([0]), ("probability", "correct", "gap"))
+    >>> {name: round(float(values[0]), 6) for name, values in found.items()}
+    {'probability': 0.5, 'correct': 1.0, 'gap': 0.2}
+    """
+    log_p = log_probabilities(logits)
+    p, rows = np.exp(log_p), np.arange(len(labels))
+    found: Columns = {}
+    for name in names:
+        match name:
+            case "probability":
+                found[name] = p[rows, labels]
+            case "correct":
+                found[name] = (logits.argmax(axis=1) == labels).astype(np.float64)
+            case "margin":
+                others = logits.copy()
+                others[rows, labels] = -np.inf
+                found[name] = logits[rows, labels] - others.max(axis=1)
+            case "entropy":
+                found[name] = -(p * log_p).sum(axis=1)
+            case "confidence":
+                found[name] = p.max(axis=1)
+            case "gap":
+                two = np.partition(p, -2, axis=1)[:, -2:]
+                found[name] = two[:, 1] - two[:, 0]
+            case "error_norm":
+                error = p.copy()
+                error[rows, labels] -= 1
+                found[name] = np.linalg.norm(error, axis=1)
+            case "kl" | "kl_absolute":
+                change = np.full_like(p, np.nan) if log_before is None else p * (log_p - log_before)
+                found[name] = (change if name == "kl" else np.abs(change)).sum(axis=1)
+            case _:
+                raise MosoError(f"there is no column {name!r} of dynamics; there are: {', '.join(COLUMNS)}")
+    return found
+
+
+class Seen:
+    """The outputs of a network's calls since they were last taken."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+
+    def logits(self, count: int, classes: int) -> NDArray[np.float64]:
+        """The logits `[count, classes]` of the first call that has them; all calls are forgotten."""
+        calls, self.calls = self.calls, []
+        shapes = []
+        for output in calls:
+            logits = _logits(output)
+            if logits is not None and tuple(logits.shape) == (count, classes):
+                return np.asarray(logits.detach().to("cpu", torch.float64).numpy())
+            shapes.append(type(output).__name__ if logits is None else str(tuple(logits.shape)))
+        found = " and ".join(dict.fromkeys(shapes)) or "nothing"
+        raise MosoError(
+            f"the network gave {found} for {count} samples where {(count, classes)} was expected, one logit a class; "
+            "scores that look at predictions cannot be had from it"
+        )
+
+
+@contextmanager
+def watching(model: nn.Module) -> Iterator[Seen]:
+    """What the network gives while this lasts, in the mode that it is in now; other calls are trials and not seen.
+
+    >>> model = nn.Linear(2, 3)
+    >>> with watching(model) as seen:
+    ...     _ = model(torch.zeros(4, 2))
+    ...     seen.logits(4, classes=3).shape
+    (4, 3)
+    """
+    seen, mode = Seen(), model.training
+
+    def keep(module: nn.Module, arguments: Any, output: Any) -> None:
+        if module.training == mode:
+            seen.calls.append(output)
+
+    handle = model.register_forward_hook(keep)
+    try:
+        yield seen
+    finally:
+        handle.remove()
+
+
+@torch.no_grad()
+def look(
+    model: nn.Module, loss: Loss, view: View, positions: NDArray[np.int64], loader_workers: int = 0
+) -> Iterator[NDArray[np.int64]]:
+    """Let the loss call the network on all samples, in evaluation mode: the positions of each batch, after its call.
+
+    Batches of any structure work, because nobody but the loss has to know how the network is called.
+    """
+    device = next(model.parameters()).device
+    plan = split_evenly(positions, BATCH_SIZE)
+    with evaluation_mode(model):
+        for chosen, batch in zip(plan, load(view, plan, 0, loader_workers), strict=True):
+            loss(model, to_device(batch, device))
+            yield chosen
+
+
+def looked_at(
+    model: nn.Module,
+    loss: Loss,
+    view: View,
+    positions: NDArray[np.int64],
+    classes: int,
+    loader_workers: int = 0,
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+    """The positions and the logits `[batch, classes]` of every batch, in evaluation mode.
+
+    >>> from moso.data.views import as_view
+    >>> from moso.gradients import cross_entropy
+    >>> view = as_view((np.zeros((5, 2), dtype=np.float32), [0, 1, 2, 0, 1]))
+    >>> [logits.shape for _, logits in looked_at(nn.Linear(2, 3), cross_entropy, view, np.arange(5), classes=3)]
+    [(5, 3)]
+    """
+    with evaluation_mode(model), watching(model) as seen:
+        for chosen in look(model, loss, view, positions, loader_workers):
+            yield chosen, seen.logits(len(chosen), classes)
+
+
+def _logits(output: Any) -> torch.Tensor | None:
+    """The tensor of logits in what a network gives: itself, what is called `logits`, or the first of several."""
+    if isinstance(output, Mapping) and "logits" in output:
+        output = output["logits"]
+    elif not isinstance(output, torch.Tensor) and hasattr(output, "logits"):
+        output = output.logits
+    elif isinstance(output, tuple | list) and output:
+        output = output[0]
+    return output if isinstance(output, torch.Tensor) else None

@@ -1,0 +1,36 @@
+"""What selections and retrainings are called, where one method and selector were used with several settings."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from moso.selection import selectors
+
+
+def selector_key(selector: str, parameters: str) -> str:
+    """The selector, and behind it those of its settings that are not the usual ones.
+
+    >>> selector_key("median", '{"classes": "balanced", "by": "score"}'), selector_key("median", "{}")
+    ('median (classes=balanced)', 'median')
+    """
+    known, given = selectors().get(selector), json.loads(parameters)
+    usual = {} if known is None else {option.name: option.default for option in known.options()}
+    said = [f"{name}={value}" for name, value in given.items() if name not in usual or usual[name] != value]
+    return f"{selector} ({', '.join(said)})" if said else selector
+
+
+def told_apart(cells: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Cells of an evaluation with their `key`, which takes the selector's place where there are several to tell apart.
+
+    >>> cell = {"method": "ccs", "selector": "coverage"}
+    >>> cells = [{**cell, "parameters": f'{{"cut": {cut}}}'} for cut in (0.1, 0.2)]
+    >>> [one["selector"] for one in told_apart(cells)], [one["selector"] for one in told_apart(cells[:1])]
+    (['coverage (cut=0.1)', 'coverage (cut=0.2)'], ['coverage'])
+    """
+    found = [{**cell, "key": selector_key(cell["selector"], cell["parameters"])} for cell in cells]
+    keys: dict[tuple[str, str], set[str]] = {}
+    for cell in found:
+        keys.setdefault((cell["method"], cell["selector"]), set()).add(cell["key"])
+    return [
+        {**cell, "selector": cell["key"]} if len(keys[cell["method"], cell["selector"]]) > 1 else cell for cell in found
+    ]

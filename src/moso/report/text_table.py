@@ -1,0 +1,38 @@
+"""A table of text that is printed, and written as Markdown."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A title, the names of the columns, rows of text (the first cell names the row), and what it means.
+
+    >>> print(TextTable("colours", ["name", "share"], [["red", "0.5"]]).markdown())
+    ### colours
+    <BLANKLINE>
+    | name | share |
+    | --- | ---: |
+    | red | 0.5 |
+    <BLANKLINE>
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+
+    def markdown(self) -> str:
+        """The table in Markdown."""
+        lines = [f"### {self.title}", ""]
+        if self.rows:
+            lines.append(f"| {' | '.join(_cell(name) for name in self.columns)} |")
+            lines.append(f"| --- |{' ---: |' * (len(self.columns) - 1)}")
+            lines += [f"| {' | '.join(_cell(cell) for cell in row)} |" for row in self.rows]
+            lines.append("")
+        return "\n".join([*lines, self.note, ""] if self.note else lines)
+
+
+def _cell(text: str) -> str:
+    """Text that cannot end the cell it stands in."""
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")

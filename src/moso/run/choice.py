@@ -1,0 +1,161 @@
+"""A choice: a method with a selector, resolved. What is computed, how samples are chosen, and what both need.
+
+Settings of scores and selectors have one syntax everywhere, `NAME.SETTING=VALUE`: on the command line
+`--setting coverage.cut=0.2`, in a TOML file the line `coverage.cut = 0.2` under `[settings]`. They count more than a
+method's own, which count more than defaults.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from moso.errors import MosoError, unknown_name
+from moso.methods import Method, find_method
+from moso.scores import Score, classes_needed, scores
+from moso.selection import Selector, find_selector, selectors
+from moso.settings import Settings
+
+Given = Mapping[str, Mapping[str, Any]]
+# The evidence of a run that stands behind what a selector asks for.
+_BEHIND = {
+    "labels": "labels",
+    "features": "features",
+    "probability": "dynamics:probability",
+    "class-error": "predictions",
+    "influences": "influences",
+}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is kept is decided by this, the ratio and the seed."""
+
+    method: str
+    score: Score | None
+    selector: Selector
+    score_settings: Settings
+    settings: Settings
+    min_per_class: int = 0
+    is_own: bool = False  # the score lies in the run already, put there by its user
+    overrides: str = ""  # decisions by hand, by the name that the run has them under
+
+    @property
+    def parameters(self) -> str:
+        """What a selection is recorded with: the selector's settings, all of them, as JSON."""
+        least = {"min_per_class": self.min_per_class} if self.min_per_class else {}
+        by_hand = {"overrides": self.overrides} if self.overrides else {}
+        return json.dumps({**asdict(self.settings), **least, **by_hand})
+
+    def needs(self) -> frozenset[str]:
+        """The evidence that a run has to have."""
+        asked = self.selector.needed(self.settings)
+        own = frozenset() if self.score is None else self.score.needed(self.score_settings)
+        least = frozenset({"labels"} if self.min_per_class else ())
+        return own | least | frozenset(_BEHIND[name] for name in asked if name in _BEHIND)
+
+    def problem(self) -> str | None:
+        """Why this pair cannot be, in one sentence; None where it can."""
+        asked, selector = self.selector.needed(self.settings), self.selector.name
+        if self.score is None and "scores" in asked:
+            return (
+                f"method {self.method!r} has no score, and selector {selector!r} chooses by one; "
+                "name another method or leave --selector out"
+            )
+        if "hard" in asked and (self.score is None or self.score.hard is None):
+            what = f"method {self.method!r}" if self.score is None else f"score {self.score.name!r}"
+            return (
+                f"selector {selector!r} cuts off the hard end of a score, and {what} has no hard end; "
+                f"use another selector, or --setting {selector}.cut=0"
+            )
+        unknown = asked - {*_BEHIND, "scores", "hard"}
+        if unknown:
+            return f"selector {selector!r} needs {min(unknown)!r}, which no run records; call moso.select with it"
+        return None
+
+    def by_class(self) -> bool:
+        """Whether samples are chosen class by class."""
+        return "labels" in self.selector.needed(self.settings)
+
+    def about_classes(self) -> bool:
+        """Whether the score is one that only samples with classes have."""
+        return self.score is not None and classes_needed(self.score.needed(self.score_settings))
+
+
+def choose(
+    method: str | Method,
+    selector: str | Selector | None,
+    given: Given,
+    min_per_class: int = 0,
+    score: Score | None = None,
+) -> Choice:
+    """A method and a selector by name or as objects, with a user's settings; `score` in place of the method's own.
+
+    >>> choose("ccs", None, {"coverage": {"cut": "0.1"}}).parameters
+    '{"classes": "together", "cut": 0.1, "strata": 50, "by": "score"}'
+    >>> choose("herding", "top", {}).problem()
+    "method 'herding' has no score, and selector 'top' chooses by one; ..."
+    """
+    found = find_method(method) if isinstance(method, str) else method
+    chosen = selector if isinstance(selector, Selector) else find_selector(selector or found.selector)
+    own = found.settings if chosen.name == found.selector else {}
+    score = score or found.find_score()
+    about_score = {} if score is None else {k: v for k, v in given.get(score.name, {}).items() if _has(score, k)}
+    about_selector = {k: v for k, v in given.get(chosen.name, {}).items() if _has(chosen, k)}
+    return Choice(
+        found.name,
+        score,
+        chosen,
+        Settings() if score is None else score.resolved(about_score),
+        chosen.resolved({**own, **about_selector}),
+        min_per_class,
+    )
+
+
+def read_settings(given: Iterable[str] | Given) -> dict[str, dict[str, Any]]:
+    """Settings by owner and name, from a TOML table or from `NAME.SETTING=VALUE`; all known, all allowed.
+
+    >>> read_settings(["coverage.cut=0.2"])
+    {'coverage': {'cut': 0.2}}
+    >>> read_settings(["coverage.cutt=0.2"])
+    Traceback (most recent call last):
+    ...
+    moso.errors.MosoError: selector 'coverage' has no setting 'cutt'; it has: classes, cut, strata, by
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for owner, name, value in _entries(given):
+        found.setdefault(owner, {})[name] = _checked(owner, name, value)
+    return {owner: dict(sorted(found[owner].items())) for owner in sorted(found)}
+
+
+def _entries(given: Iterable[str] | Given) -> Iterable[tuple[str, str, Any]]:
+    if isinstance(given, Mapping):
+        for owner, table in given.items():
+            if not isinstance(table, Mapping):
+                raise MosoError(f"[settings] {owner} = {table!r} is not of the form NAME.SETTING = VALUE")
+            yield from ((owner, name, value) for name, value in table.items())
+        return
+    for text in [given] if isinstance(given, str) else given:
+        left, equals, value = str(text).partition("=")
+        owner, dot, name = left.strip().rpartition(".")
+        if not (equals and dot and owner and name):
+            raise MosoError(f"setting {text!r} is not of the form NAME.SETTING=VALUE, such as coverage.cut=0.2")
+        yield owner, name, value.strip()
+
+
+def _checked(owner: str, name: str, value: Any) -> Any:
+    """The value as the selector or score of this name reads it; both may have that name."""
+    owners: list[Score | Selector] = [one for one in (selectors().get(owner), scores().get(owner)) if one is not None]
+    if not owners:
+        raise unknown_name("selector or score", owner, {*selectors(), *scores()})
+    fits = [one for one in owners if _has(one, name)]
+    return getattr((fits or owners)[0].resolved({name: value}), name)
+
+
+def _has(owner: Score | Selector, name: str) -> bool:
+    return any(option.name == name for option in owner.options())
+
+
+def together(choices: Iterable[Choice]) -> frozenset[str]:
+    """The evidence that all of these need."""
+    return frozenset().union(*(choice.needs() for choice in choices))

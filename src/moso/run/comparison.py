@@ -1,0 +1,118 @@
+"""What a run says about many methods side by side, read from its directory; no data is opened, nothing retrained."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moso.errors import MosoError
+from moso.evaluation.baselines import BASELINES
+from moso.evaluation.compare import RANDOM, Entry, Reach, Row, compared, entries, reaches
+from moso.evaluation.overlap import Likeness, jaccard, mean_likeness, rank_correlations
+from moso.evaluation.summary import FULL, Measure
+from moso.evaluation.tolerance import check_tolerance
+from moso.run.method_costs import MethodCost, method_costs
+from moso.run.reading import Run
+from moso.run.selections import Selection, read_selection
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Every method's standing and cost, how much each can remove within `tolerance`, and how alike methods are.
+
+    `overlap` is Jaccard's index of what methods keep, by ratio, and `correlations` Spearman's of their scores; both are
+    means over seeds.
+    """
+
+    rows: Sequence[Row]
+    tolerance: float
+    reaches: Sequence[Reach]
+    overlap: dict[float, Likeness]
+    correlations: Likeness | None
+    costs: Sequence[MethodCost]
+    samples: int
+
+    @property
+    def measure(self) -> Measure:
+        """What was measured."""
+        return self.rows[0].entry.measure
+
+    @property
+    def ratios(self) -> list[float]:
+        """The ratios at which something was retrained."""
+        return sorted({row.entry.ratio for row in self.rows if row.entry.method != FULL})
+
+
+def comparison(run: Run, tolerance: float = 1.0) -> Comparison:
+    """The comparison that a run's finished retrainings allow."""
+    check_tolerance(tolerance)
+    found = ordered_entries(run)
+    if not found:
+        raise MosoError(f"{run.directory.root} has no retrainings to compare; run `moso evaluate` first")
+    described = run.manifest["dataset"]
+    return Comparison(
+        compared(found, described["test"]),
+        tolerance,
+        reaches(found, tolerance),
+        _overlap(run),
+        _correlations(run),
+        method_costs(run),
+        described["train"],
+    )
+
+
+def ordered_entries(run: Run) -> list[Entry]:
+    """The evaluation of a run, seeds gathered: all data, pairs in the order of the configuration, then baselines."""
+    order = {pair: number for number, pair in enumerate(run.configuration.pairs())}
+
+    def place(entry: Entry) -> tuple[bool, bool, int, str, float]:
+        number = order.get((entry.method, entry.selector), len(order))
+        return entry.method != FULL, entry.method in BASELINES, number, entry.name, entry.ratio
+
+    return sorted(entries(run.evaluation()), key=place)
+
+
+def _overlap(run: Run) -> dict[float, Likeness]:
+    """By ratio; over the seeds that have all selections of a ratio, of at least two methods."""
+    root = run.directory.root
+    by_ratio: dict[float, dict[int, dict[str, NDArray[np.bool_]]]] = {}
+    order = {pair: number for number, pair in enumerate(run.configuration.pairs())}
+    everything = sorted(run.selections(), key=lambda one: order.get((one.method, one.selector), len(order)))
+    names = _names(everything)
+    for selection in everything:
+        own = by_ratio.setdefault(selection.ratio, {}).setdefault(selection.seed, {})
+        own[names[selection.method, selection.selector, selection.parameters]] = read_selection(root, selection)
+    found = {}
+    for ratio, by_seed in sorted(by_ratio.items()):
+        most = max(by_seed.values(), key=len)
+        whole = [{name: kept[name] for name in most} for kept in by_seed.values() if kept.keys() == most.keys()]
+        if len(most) > 1:
+            found[ratio] = mean_likeness([jaccard(kept) for kept in whole])
+    return found
+
+
+def _names(selections: Sequence[Selection]) -> dict[tuple[str, str, str], str]:
+    settings: dict[tuple[str, str], set[str]] = {}
+    for one in selections:
+        settings.setdefault((one.method, one.selector), set()).add(one.parameters)
+    return {
+        (method, selector, parameters): f"{method} ({selector})" + (f" {parameters}" if len(own) > 1 else "")
+        for (method, selector), own in settings.items()
+        for parameters in own
+    }
+
+
+def _correlations(run: Run) -> Likeness | None:
+    """Over the seeds that have all scores; None where there are fewer than two."""
+    by_seed = []
+    for seed in run.configuration.all_seeds():
+        own = {name: values for name, values in run.scores(seed).items() if name != RANDOM}
+        if own:
+            by_seed.append(own)
+    if not by_seed:
+        return None
+    names = [name for name in by_seed[0] if all(name in own for own in by_seed)]
+    if len(names) < 2:
+        return None
+    return mean_likeness([rank_correlations({name: own[name] for name in names}) for own in by_seed])

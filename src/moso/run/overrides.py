@@ -1,0 +1,98 @@
+"""Decisions by hand: a table `id, decision` (keep or drop), as the page saves it, that selections respect.
+
+A copy goes into the run, `overrides/HASH.csv`, and its hash into the parameters of every selection made with it: such
+selections lie beside the others and can be retrained and exported like them.
+"""
+
+import csv
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from moso.data.samples import Samples
+from moso.errors import MosoError
+from moso.files import write_csv
+
+COLUMNS = ("id", "decision")
+KEEP, DROP = "keep", "drop"
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """Positions to keep and to drop, ascending."""
+
+    keep: NDArray[np.int64]
+    drop: NDArray[np.int64]
+    digest: str = ""
+
+
+NONE = Overrides(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+
+
+def read_overrides(path: Path, samples: Samples) -> Overrides:
+    """The decisions in a file, every one about a sample that is there, none about a sample twice.
+
+    >>> import tempfile
+    >>> from moso.data.samples import StoredSamples
+    >>> path = Path(tempfile.mkdtemp()) / "overrides.csv"
+    >>> _ = path.write_text("id,decision\\n2,drop\\n0,keep\\n")
+    >>> found = read_overrides(path, StoredSamples.from_arrays(np.zeros((3, 2)), [0, 1, 0]))
+    >>> found.keep.tolist(), found.drop.tolist()
+    ([0], [2])
+    """
+    places = {str(one): position for position, one in enumerate(samples.ids.to_pylist())}
+    decided: dict[int, str] = {}
+    for name, decision in _rows(path):
+        if name not in places:
+            raise MosoError(f"{path} decides about sample {name!r}, which the data does not have")
+        if decision not in (KEEP, DROP):
+            raise MosoError(f"{path} decides {decision!r} about sample {name!r}; a decision is keep or drop")
+        if places[name] in decided:
+            raise MosoError(f"{path} decides about sample {name!r} twice; once is enough")
+        decided[places[name]] = decision
+    if not decided:
+        raise MosoError(f"{path} decides about no sample; leave --overrides out")
+    keep, drop = (np.array(sorted(one for one in decided if decided[one] == word)) for word in (KEEP, DROP))
+    return Overrides(keep.astype(np.int64), drop.astype(np.int64), overrides_digest(path))
+
+
+def overrides_digest(path: Path) -> str:
+    """The name under which a run keeps the decisions of a file, whatever the order of its lines."""
+    return hashlib.blake2b(repr(sorted(_rows(path))).encode(), digest_size=8).hexdigest()
+
+
+def _rows(path: Path) -> list[tuple[str, str]]:
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            table = csv.DictReader(file)
+            if not set(COLUMNS) <= set(table.fieldnames or ()):
+                found = ", ".join(table.fieldnames or ()) or "none"
+                raise MosoError(f"{path} needs the columns id and decision (it has: {found})")
+            return [(row["id"], (row["decision"] or "").strip()) for row in table]
+    except (OSError, UnicodeDecodeError, csv.Error) as problem:
+        raise MosoError(f"{path} cannot be read as CSV: {problem}") from problem
+
+
+def overrides_path(root: Path, digest: str) -> Path:
+    """Where a run has its copy of decisions."""
+    return root / "overrides" / f"{digest}.csv"
+
+
+def keep_overrides(root: Path, path: Path, samples: Samples) -> str:
+    """Put decisions into a run; returns the name that selections know them by."""
+    found = read_overrides(path, samples)
+    ids: pa.Array = samples.ids
+    rows = [(ids[int(one)].as_py(), KEEP) for one in found.keep] + [(ids[int(one)].as_py(), DROP) for one in found.drop]
+    target = overrides_path(root, found.digest)
+    if not target.exists():
+        write_csv(target, COLUMNS, rows)
+    return found.digest
+
+
+def find_overrides(root: Path, digest: str, samples: Samples) -> Overrides:
+    """The decisions that a run has under a name; none under no name."""
+    return read_overrides(overrides_path(root, digest), samples) if digest else NONE

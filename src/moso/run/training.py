@@ -1,0 +1,199 @@
+"""Training a network that leaves evidence: one partition's surrogate, or a reference on all of the data.
+
+What it leaves lies below the seed's folder: `state/NAME/` has its history, the network at its early epoch and at the
+end, and where to go on after a kill; `dynamics/NAME/` what it said about its samples on the way.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from moso.evidence import Dynamics, DynamicsRecorder, read_state, write_state
+from moso.evidence.dynamics import is_recorded
+from moso.files import write_json
+from moso.progress import Progress
+from moso.run.job import Job
+from moso.training.in_run import InRun
+from moso.training.loop import Checkpoints, OnStep, train
+
+Moment = Literal["early", "final"]
+_PURPOSE = "purpose.json"
+
+
+@dataclass(frozen=True)
+class Training:
+    """A network to be trained: on what, from where, and what it is to leave.
+
+    `columns` are those of its dynamics, `early` and `final` the networks that must be there afterwards. `whole` says
+    whether it is trained to the end or up to the early epoch. `seed` is that of the pipeline, `own_seed` that of its
+    batches.
+    """
+
+    seed: int
+    name: str
+    positions: NDArray[np.int64]
+    own_seed: int
+    columns: tuple[str, ...] = ()
+    early: bool = False
+    final: bool = False
+    whole: bool = True
+
+
+def part_name(part: int) -> str:
+    """What a partition's folder is called."""
+    return f"part-{part:03d}"
+
+
+def reference_name(initialisation: int) -> str:
+    """What a reference's folder is called."""
+    return f"reference-{initialisation:02d}"
+
+
+def network_name(job: Job, initialisation: int) -> str:
+    """Whose network a reference is: with one partition, its surrogate has seen all of the data and is the first one."""
+    one = job.configuration.partitions == 1 and initialisation == 0
+    return part_name(0) if one else reference_name(initialisation)
+
+
+def network_path(home: Path, name: str, moment: Moment) -> Path:
+    """Where a network is kept, as it was at a moment of its training."""
+    return home / "state" / name / f"{moment}.safetensors"
+
+
+def dynamics_folder(home: Path, name: str) -> Path:
+    """Where the dynamics of a training are; those of a reference keep its name whoever was trained for it."""
+    return home / "dynamics" / (reference_name(0) if name == part_name(0) else name)
+
+
+def initial_state_path(job: Job, seed: int) -> Path:
+    """Where the one recorded w_0 of a seed is."""
+    return job.directory.of_seed(job.configuration, seed) / "state" / "initial.safetensors"
+
+
+def record_initial_state(job: Job, seed: int) -> None:
+    """Record w_0 once, before the first network is trained."""
+    path = initial_state_path(job, seed)
+    if not path.exists():
+        write_state(path, job.model(seed).state_dict(), {"step": 0})
+
+
+def at_start(job: Job, seed: int) -> nn.Module:
+    """A network at the recorded w_0 of this seed, from which every surrogate and the first reference start."""
+    model = job.model(seed)
+    state, _ = read_state(initial_state_path(job, seed))
+    model.load_state_dict(state)
+    return model
+
+
+def is_trained(home: Path, training: Training) -> bool:
+    """Whether all is there that a training was to leave."""
+    if not (home / "state" / training.name / "history.json").exists():
+        return False
+    wanted: dict[Moment, bool] = {"early": training.early, "final": training.final}
+    if any(asked and not network_path(home, training.name, moment).exists() for moment, asked in wanted.items()):
+        return False
+    if not training.columns:
+        return True
+    folder = dynamics_folder(home, training.name)
+    return is_recorded(folder) and set(training.columns) <= set(Dynamics.open(folder).columns)
+
+
+def train_network(
+    job: Job,
+    progress: Progress,
+    training: Training,
+    model: nn.Module,
+    *,
+    label: str,
+    on_step: OnStep | None = None,
+    in_run: InRun | None = None,
+) -> None:
+    """Train a network unless it is trained; it leaves what it was asked for and nothing else."""
+    home = job.directory.of_seed(job.configuration, training.seed)
+    if is_trained(home, training):
+        return
+    if is_trained(home, replace(training, early=False)):
+        # All but the network at the early epoch is there: the same training again, just so far.
+        training, on_step, in_run = replace(training, columns=(), final=False, whole=False), None, None
+    folder = home / "state" / training.name
+    recipe, per_epoch = job.configuration.surrogate, job.steps_per_epoch(training.positions)
+    early_step = job.configuration.early_epoch * per_epoch
+    position = _position(folder, training)
+
+    def step_made(model: nn.Module, optimizer: torch.optim.Optimizer, step: int, epoch: int) -> None:
+        if on_step is not None:
+            on_step(model, optimizer, step, epoch)
+        if training.early and step == early_step:
+            write_state(network_path(home, training.name, "early"), model.state_dict(), {"step": step})
+
+    history = train(
+        model,
+        job.training_data(recipe, training.positions, training.own_seed),
+        recipe,
+        seed=training.own_seed,
+        loss=job.loss,
+        on_step=step_made,
+        in_run=in_run,
+        dynamics=_recorder(job, home, training) if training.columns else None,
+        stop_after=None if training.whole else early_step,
+        checkpoints=checkpoints(job, position, "train", piece_name(training.seed, training.name)),
+        loader_workers=job.effort.loader_workers,
+        progress=progress,
+        label=label,
+    )
+    if training.whole:
+        step = job.total_steps(training.positions)
+        write_state(network_path(home, training.name, "final"), model.state_dict(), {"step": step})
+    if training.whole or not (folder / "history.json").exists():
+        write_json(folder / "history.json", {"total_steps": job.total_steps(training.positions), **asdict(history)})
+    position.unlink(missing_ok=True)
+    (folder / _PURPOSE).unlink(missing_ok=True)
+
+
+def _position(folder: Path, training: Training) -> Path:
+    """Where the training goes on after a kill; a position on the way to something else is no use and goes."""
+    position, purpose = folder / "position.safetensors", folder / _PURPOSE
+    wanted = {"columns": sorted(training.columns), "early": training.early, "whole": training.whole}
+    if position.exists() and not (purpose.exists() and json.loads(purpose.read_text(encoding="utf-8")) == wanted):
+        position.unlink()
+    write_json(purpose, wanted)
+    return position
+
+
+def _recorder(job: Job, home: Path, training: Training) -> DynamicsRecorder:
+    train = job.data.train
+    folder = dynamics_folder(home, training.name)
+    return DynamicsRecorder(
+        folder, training.columns, train.labels, job.configuration.surrogate.epochs, len(train.classes)
+    )
+
+
+def network(job: Job, seed: int, name: str, moment: Moment) -> nn.Module:
+    """A trained network as it was at a moment of its training."""
+    model = job.model(seed)
+    state, _ = read_state(network_path(job.directory.of_seed(job.configuration, seed), name, moment))
+    model.load_state_dict(state)
+    return model
+
+
+def piece_name(seed: int, name: str) -> str:
+    """What a bit of work on a network is called."""
+    return f"seed-{seed}/{name}"
+
+
+def checkpoints(job: Job, path: Path, stage: str, name: str) -> Checkpoints:
+    """Where a training goes on after a kill, its seconds noted as they pass."""
+    noted: Callable[[float], None] = lambda seconds: computed(job, stage, name, seconds)  # noqa: E731
+    return Checkpoints(path, job.effort.checkpoint_seconds, noted)
+
+
+def computed(job: Job, stage: str, name: str, seconds: float) -> None:
+    """Note that a piece of a stage has taken so many seconds of computation."""
+    job.directory.event("computed", stage=stage, piece=name, seconds=round(seconds, 4))

@@ -1,0 +1,35 @@
+"""`el2n`: the length of the error early in training.
+
+Believes that the samples a barely trained network gets most wrong are those that training needs. With p the softmax of
+the network w_t of one initialisation, after a few epochs and in evaluation mode:
+
+    EL2N(x, y) = E_{w_t} | p(w_t, x) - onehot(y) |_2                              Definition 2.3 of the source
+
+The mean is over `--initialisations` networks, each trained from a start of its own on all of the data up to the early
+epoch (`--early-epochs`, a tenth of training unless said otherwise: the source looks at epoch 20 of 200 and averages
+10). The number used is recorded with the score.
+
+Scale: 0 for certain and right to 1.41 for certain and wrong. Keep: high. Hard: high.
+Source: Paul, Ganguli & Dziugaite, Deep Learning on a Data Diet, NeurIPS 2021.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moso.scores.score import Score, ScoreInput
+
+
+def _compute(given: ScoreInput) -> NDArray[np.float64]:
+    return np.asarray(given.early_errors().mean(axis=0, dtype=np.float64))
+
+
+EL2N = Score(
+    "el2n",
+    "what a barely trained network gets most wrong is what training needs",
+    _compute,
+    frozenset({"labels", "early-errors"}),
+    hard="high",
+    scale="0 for certain and right to 1.41 for certain and wrong",
+    formula="E | p(w_t, x) - onehot(y) |_2 over initialisations, t early",
+    source="Paul et al., NeurIPS 2021, Definition 2.3",
+)

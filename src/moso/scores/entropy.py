@@ -1,0 +1,31 @@
+"""`entropy`: how undecided the trained network is.
+
+Believes that samples about which the network cannot make up its mind lie at the border between classes, where there is
+most to learn. With p the softmax of the trained reference network, in evaluation mode:
+
+    f_entropy(x) = - sum_c p_c log p_c
+
+Scale: 0 for certain to log(classes) for no idea. Keep: high. Hard: high.
+Source: Coleman et al., Selection via Proxy: Efficient Data Selection for Deep Learning, ICLR 2020, section 3.2.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moso.scores.score import Score, ScoreInput
+
+
+def _compute(given: ScoreInput) -> NDArray[np.float64]:
+    return np.asarray(given.final("entropy"), dtype=np.float64)
+
+
+ENTROPY = Score(
+    "entropy",
+    "samples about which the trained network is undecided lie where there is most to learn",
+    _compute,
+    frozenset({"labels", "final:entropy"}),
+    hard="high",
+    scale="0 for certain to log(classes) for no idea",
+    formula="- sum_c p_c log p_c",
+    source="Coleman et al., ICLR 2020, section 3.2",
+)

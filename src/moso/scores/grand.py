@@ -1,0 +1,34 @@
+"""`grand`: the length of the gradient early in training.
+
+Believes that the samples which pull hardest on a barely trained network are those that training needs. With g_t the
+gradient of the sample's loss by *all* parameters of the network w_t of one initialisation:
+
+    GraNd_t(x, y) = E_{w_t} | g_t(x, y) |_2                                       Definition 2.1 of the source
+
+The mean is over `--initialisations` networks trained up to the early epoch, as for `el2n`. Not at initialisation: what
+the source reports for t = 0 does not reproduce (arXiv 2303.14753).
+
+Scale: a length, in units of the loss per unit of the parameters. Keep: high. Hard: high.
+Source: Paul, Ganguli & Dziugaite, Deep Learning on a Data Diet, NeurIPS 2021.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moso.scores.score import Score, ScoreInput
+
+
+def _compute(given: ScoreInput) -> NDArray[np.float64]:
+    return np.asarray(given.early_norms().mean(axis=0))
+
+
+GRAND = Score(
+    "grand",
+    "what pulls hardest on a barely trained network is what training needs",
+    _compute,
+    frozenset({"early-norms"}),
+    hard="high",
+    scale="the length of the gradient by all parameters",
+    formula="E | g_t(x, y) |_2 over initialisations, t early",
+    source="Paul et al., NeurIPS 2021, Definition 2.1",
+)

@@ -1,0 +1,31 @@
+"""`least-confidence`: how far the trained network's first choice is from certain.
+
+Believes what `entropy` believes, and looks at the likeliest class alone. With p the softmax of the trained reference
+network, in evaluation mode:
+
+    f_confidence(x) = 1 - max_c p_c
+
+Scale: 0 for certain to 1 - 1/classes for no idea. Keep: high. Hard: high.
+Source: Coleman et al., Selection via Proxy: Efficient Data Selection for Deep Learning, ICLR 2020, section 3.2.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moso.scores.score import Score, ScoreInput
+
+
+def _compute(given: ScoreInput) -> NDArray[np.float64]:
+    return np.asarray(1.0 - given.final("confidence").astype(np.float64))
+
+
+LEAST_CONFIDENCE = Score(
+    "least-confidence",
+    "samples whose likeliest class is unlikely lie where there is most to learn",
+    _compute,
+    frozenset({"labels", "final:confidence"}),
+    hard="high",
+    scale="0 for certain to 1 - 1/classes for no idea",
+    formula="1 - max_c p_c",
+    source="Coleman et al., ICLR 2020, section 3.2",
+)

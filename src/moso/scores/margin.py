@@ -1,0 +1,34 @@
+"""`margin`: how near the trained network's second choice is to its first.
+
+Believes what `entropy` believes, and looks at the two likeliest classes. With p the softmax of the trained reference
+network, in evaluation mode, and p_(1) >= p_(2) its two largest:
+
+    stored = - (p_(1) - p_(2))
+
+The source keeps the smallest gaps; the sign makes them the highest scores.
+
+Scale: -1 for certain to 0 for two classes alike. Keep: high. Hard: high.
+Source: Scheffer, Decomain & Wrobel, Active Hidden Markov Models for Information Extraction, IDA 2001, as used for
+pruning by Guo et al., DeepCore, 2022.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moso.scores.score import Score, ScoreInput
+
+
+def _compute(given: ScoreInput) -> NDArray[np.float64]:
+    return np.asarray(-given.final("gap").astype(np.float64))
+
+
+MARGIN = Score(
+    "margin",
+    "samples between two classes lie where there is most to learn",
+    _compute,
+    frozenset({"labels", "final:gap"}),
+    hard="high",
+    scale="-1 for certain to 0 for two classes alike",
+    formula="- (p_(1) - p_(2))",
+    source="Scheffer et al., IDA 2001",
+)

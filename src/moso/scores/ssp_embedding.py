@@ -1,0 +1,129 @@
+"""Embeddings that `ssp` can take in place of one that is trained here: the user's own file, or a pretrained network's.
+
+An `.npy` file has one row a sample, in the order of the data. A `.parquet` file has a column of lists, or a column a
+number; with a column `id` rows are matched by it, whatever their order, without one they are in the order of the data.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import nn
+
+from moso.data.views import View
+from moso.errors import MosoError
+from moso.models.compat import import_timm
+from moso.training.self_supervised import features_of, without_classifier
+from moso.training.two_views import inputs_of
+
+
+def read_embedding(path: Path | str, ids: pa.Array) -> NDArray[Any]:
+    """The features `[samples, width]` in a user's file, in the order of `ids`; an npy file stays a memory map.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "mine.parquet"
+    >>> pq.write_table(pa.table({"id": [7, 5], "x": [1.0, 2.0], "y": [3.0, 4.0]}), path)
+    >>> read_embedding(path, pa.array([5, 7]))
+    array([[2., 4.],
+           [1., 3.]], dtype=float32)
+    """
+    path = Path(path)
+    if path.suffix not in (".npy", ".parquet"):
+        raise MosoError(f"{path} is neither .npy nor .parquet; features are read from those")
+    try:
+        found = np.load(path, mmap_mode="r", allow_pickle=False) if path.suffix == ".npy" else _table(path, ids)
+    except FileNotFoundError as problem:
+        raise MosoError(f"there is no file {path} with features") from problem
+    except (ValueError, OSError, pa.ArrowInvalid) as problem:
+        raise MosoError(f"{path} holds no features that can be read: {problem}") from problem
+    if found.ndim != 2 or found.dtype.kind not in "fiu":
+        raise MosoError(f"{path} holds {found.dtype} of shape {found.shape}; features are one row of numbers a sample")
+    if len(found) != len(ids):
+        raise MosoError(f"{path} has the features of {len(found)} samples, but the data has {len(ids)}")
+    return found
+
+
+def pretrained_features(
+    network: nn.Module | str,
+    view: View,
+    positions: NDArray[np.int64],
+    *,
+    side: int | None = None,
+    loader_workers: int = 0,
+) -> NDArray[np.float32]:
+    """What a pretrained network's classifier would be given for these samples, `[positions, width]`.
+
+    `network` is a module, or `timm:NAME`, whose weights timm fetches. Pictures are scaled to `side` pixels; for a
+    network of timm to the size it was trained with unless told otherwise. They stay normalised by the data's own mean
+    and spread.
+
+    >>> from moso.data.views import as_view
+    >>> view = as_view((np.zeros((3, 1, 8, 8), dtype=np.uint8), [0, 1, 0]))
+    >>> network = nn.Sequential(nn.Conv2d(1, 5, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(5, 2))
+    >>> pretrained_features(network, view, np.arange(3), side=16).shape
+    (3, 5)
+    """
+    if isinstance(network, str):
+        encoder, own = _from_timm(network, view)
+        side = side or own
+    else:
+        encoder = without_classifier(network, view, seed=0)
+    return features_of(
+        encoder if side is None else nn.Sequential(_Scaled(side), encoder), view, positions, loader_workers
+    )
+
+
+class _Scaled(nn.Module):
+    def __init__(self, side: int) -> None:
+        super().__init__()
+        self.side = side
+
+    def forward(self, pictures: torch.Tensor) -> torch.Tensor:
+        return F.interpolate(
+            pictures, size=(self.side, self.side), mode="bilinear", align_corners=False, antialias=True
+        )
+
+
+def _from_timm(name: str, view: View) -> tuple[nn.Module, int]:
+    timm = import_timm()
+    plain = name.removeprefix("timm:")
+    if plain == name or not timm.is_model(plain):
+        raise MosoError(
+            f"{name!r} is no pretrained network; the form is timm:NAME, and timm.list_pretrained() lists them"
+        )
+    shape = inputs_of(view.batch(np.arange(1))).shape
+    if len(shape) != 4:
+        raise MosoError(f"{name} takes pictures, but inputs are of shape {tuple(shape[1:])}; give features of your own")
+    try:
+        model: nn.Module = timm.create_model(plain, pretrained=True, num_classes=0, in_chans=shape[1])
+    except (RuntimeError, OSError, ValueError) as problem:
+        raise MosoError(
+            f"the weights of {name} cannot be had: {str(problem).splitlines()[0]}; "
+            "fetch them once where there is a network connection, or give features of your own"
+        ) from problem
+    return model, int(model.pretrained_cfg["input_size"][-1])  # type: ignore[index]
+
+
+def _table(path: Path, ids: pa.Array) -> NDArray[Any]:
+    table = pq.read_table(path)
+    if "id" in table.column_names:
+        column = table["id"].combine_chunks()
+        if column.type != ids.type:
+            column, ids = column.cast(pa.string()), ids.cast(pa.string())
+        where = pc.index_in(ids, value_set=column)
+        if where.null_count:
+            first = ids[int(np.argmax(where.is_null().to_numpy(zero_copy_only=False)))]
+            raise MosoError(f"{path} has no features for sample {first} ({where.null_count} are missing in all)")
+        table = table.take(where).drop_columns("id")
+    columns = [column.combine_chunks() for column in table.columns]
+    if len(columns) == 1 and (pa.types.is_list(columns[0].type) or pa.types.is_fixed_size_list(columns[0].type)):
+        return np.stack([np.asarray(row, dtype=np.float32) for row in columns[0].to_numpy(zero_copy_only=False)])
+    if not columns:
+        raise MosoError(f"{path} has no column of features beside its ids")
+    return np.column_stack([column.to_numpy(zero_copy_only=False) for column in columns]).astype(np.float32)

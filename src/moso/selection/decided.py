@@ -1,0 +1,40 @@
+"""`keep` and `drop`: samples that a person decided about, whatever their score, within the same budget.
+
+The selector chooses among all others, as if they were all there is; what is kept by hand counts against the budget, so
+a ratio still removes exactly the share it says.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moso.errors import MosoError
+from moso.selection.classes import Choose
+from moso.selection.problem import Problem
+
+
+def with_decisions(
+    problem: Problem, keep: NDArray[np.int64], drop: NDArray[np.int64], choose: Choose
+) -> NDArray[np.int64]:
+    """What `choose` keeps of the samples nobody decided about, and `keep`; positions of the problem, none twice.
+
+    >>> problem = Problem(np.array([0.9, 0.1, 0.5, 0.7]), 2)
+    >>> with_decisions(problem, np.array([1]), np.array([0]), lambda part: np.argsort(-part.scores)[: part.budget])
+    array([1, 3])
+    """
+    if len(np.intersect1d(keep, drop)):
+        raise MosoError(f"sample {np.intersect1d(keep, drop)[0]} is to be kept and dropped at once; decide for one")
+    decided = np.zeros(len(problem), dtype=bool)
+    decided[keep] = True
+    decided[drop] = True
+    rest, room = np.flatnonzero(~decided), problem.budget - len(keep)
+    if room < 0:
+        raise MosoError(
+            f"{len(keep)} samples are to be kept by hand, but only {problem.budget} of {len(problem)} are to stay; "
+            "choose a smaller ratio or keep fewer"
+        )
+    if room > len(rest):
+        raise MosoError(
+            f"{len(drop)} samples are to be dropped by hand, but only {len(problem) - problem.budget} of "
+            f"{len(problem)} are to go; choose a larger ratio or drop fewer"
+        )
+    return np.concatenate([keep, rest[choose(problem.subset(rest, room))]]) if room else keep

@@ -1,0 +1,131 @@
+"""Two random views of every picture: what a network learns from that is not told any label.
+
+A view cuts a window out of the picture (part of its area, at an aspect of 3/4 to 4/3, scaled to one size), mirrors it,
+and changes brightness, contrast and saturation, sometimes down to grey: what SimCLR does, without hue and blur.
+Everything is done to the whole batch at once, on the numbers that the network meets, so it needs no picture library and
+no GPU. Each draw is addressed by (seed, epoch, sample).
+
+Source: Chen et al., A Simple Framework for Contrastive Learning of Visual Representations, ICML 2020, appendix A.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+
+from moso.data.views import View
+from moso.errors import MosoError
+from moso.randomness import uniforms
+
+Uniforms = dict[str, torch.Tensor]
+
+# What is drawn for a view, a number in [0, 1) each.
+_DRAWS = ("area", "aspect", "top", "left", "mirror", "jittered", "brightness", "contrast", "saturation", "grey")
+
+
+@dataclass(frozen=True)
+class Distortion:
+    """How far a view may be from its picture.
+
+    A window has at least `least_area` of the picture, and a view `side` times its pixels a side: fewer make an epoch
+    cheaper, and what a window shows is then about as large as it is in the whole picture later. `mirror` is off where a
+    mirrored picture is another thing, as with digits. `jitter` is how much brightness, contrast and saturation change
+    where they do, which is in the share `jittered` of all views; the share `grey` loses its colours.
+    """
+
+    least_area: float = 0.2
+    side: float = 1.0
+    mirror: bool = True
+    jitter: float = 0.4
+    jittered: float = 0.8
+    grey: float = 0.2
+
+
+@dataclass(frozen=True)
+class TwoViews:
+    """A view whose batches are `(first, second)`: two random views of the same pictures, and no labels.
+
+    >>> from moso.data.views import as_view
+    >>> pictures = as_view((np.zeros((4, 3, 8, 8), dtype=np.uint8), [0, 1, 0, 1]))
+    >>> first, second = TwoViews(pictures, np.arange(4, dtype=np.uint64), seed=0).batch(np.array([0, 3]))
+    >>> first.shape, second.shape
+    (torch.Size([2, 3, 8, 8]), torch.Size([2, 3, 8, 8]))
+    """
+
+    view: View
+    keys: NDArray[np.uint64]
+    seed: int
+    distortion: Distortion = Distortion()
+
+    @property
+    def streamed(self) -> bool:
+        """Whether reading is slow enough that loader workers pay."""
+        return self.view.streamed
+
+    def __len__(self) -> int:
+        return len(self.view)
+
+    def __getitem__(self, position: int) -> tuple[torch.Tensor, torch.Tensor]:
+        first, second = self.batch(np.array([position]))
+        return first[0], second[0]
+
+    def batch(self, positions: NDArray[np.int64], epoch: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+        """Two views of the pictures at these positions, as they are in this epoch."""
+        pictures = inputs_of(self.view.batch(positions, epoch))
+        if pictures.ndim != 4 or not pictures.is_floating_point():
+            raise MosoError(
+                f"a network learns without labels from two views of a picture, but inputs are of shape "
+                f"{tuple(pictures.shape[1:])}; give features of your own, or those of a pretrained network"
+            )
+        first, second = (self._changed(pictures, self._draws(positions, epoch, number)) for number in (1, 2))
+        return first, second
+
+    def _draws(self, positions: NDArray[np.int64], epoch: int, number: int) -> Uniforms:
+        keys = self.keys[positions]
+        return {
+            name: torch.from_numpy(uniforms(keys, self.seed, "two-views", number, name, epoch)).float()
+            for name in _DRAWS
+        }
+
+    def _changed(self, pictures: torch.Tensor, draws: Uniforms) -> torch.Tensor:
+        return _recoloured(_cut(pictures, draws, self.distortion), draws, self.distortion)
+
+
+def inputs_of(batch: object) -> torch.Tensor:
+    """The inputs of a batch `(inputs, ...)`, or a batch that is nothing else."""
+    inputs = batch[0] if isinstance(batch, tuple | list) else batch
+    if not isinstance(inputs, torch.Tensor):
+        raise MosoError(f"a batch must be a tensor of inputs or begin with one, not with a {type(inputs).__name__}")
+    return inputs
+
+
+def _cut(pictures: torch.Tensor, draws: Uniforms, distortion: Distortion) -> torch.Tensor:
+    """A window of each picture, scaled back to its size, perhaps mirrored: one affine map a picture."""
+    area = distortion.least_area + (1 - distortion.least_area) * draws["area"]
+    aspect = (3 / 4) * (16 / 9) ** draws["aspect"]
+    width, height = (area * aspect).sqrt().clamp(max=1), (area / aspect).sqrt().clamp(max=1)
+    side = torch.where(draws["mirror"] < 0.5, -1.0, 1.0) if distortion.mirror else torch.ones_like(width)
+    maps = torch.zeros(len(pictures), 2, 3)
+    maps[:, 0, 0], maps[:, 1, 1] = side * width, height
+    maps[:, 0, 2] = (2 * draws["left"] - 1) * (1 - width)
+    maps[:, 1, 2] = (2 * draws["top"] - 1) * (1 - height)
+    size = [max(1, round(distortion.side * length)) for length in pictures.shape[2:]]
+    grid = F.affine_grid(maps, [*pictures.shape[:2], *size], align_corners=False)
+    return F.grid_sample(pictures, grid, mode="bilinear", padding_mode="border", align_corners=False)
+
+
+def _recoloured(pictures: torch.Tensor, draws: Uniforms, distortion: Distortion) -> torch.Tensor:
+    """Other brightness, contrast and saturation, in standard deviations of the data: inputs are normalised."""
+    on = torch.where(draws["jittered"] < distortion.jittered, 2 * distortion.jitter, 0.0)
+    brightness, contrast, saturation = (
+        (on * (draws[name] - 0.5)).view(-1, 1, 1, 1) for name in ("brightness", "contrast", "saturation")
+    )
+    middle = pictures.mean((1, 2, 3), keepdim=True)
+    pictures = middle + brightness + (1 + contrast) * (pictures - middle)
+    if pictures.shape[1] == 1:
+        return pictures
+    grey = pictures.mean(1, keepdim=True)
+    saturation = torch.where(draws["grey"].view(-1, 1, 1, 1) < distortion.grey, -1.0, saturation)
+    return grey + (1 + saturation) * (pictures - grey)

@@ -1,0 +1,53 @@
+"""Detection quality: against scikit-learn, and against every order that ties allow."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
+
+from moso.errors import MosoError
+from moso.evaluation.detection import auroc, detection, precision_at
+
+samples = st.lists(st.tuples(st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.booleans()), min_size=2, max_size=40)
+
+
+@settings(deadline=None, max_examples=50)
+@given(samples)
+def test_auroc_is_scikit_learns(rows):
+    suspicion, wrong = (np.array(column) for column in zip(*rows, strict=True))
+    assume(0 < wrong.sum() < len(wrong))
+    assert auroc(suspicion, wrong) == pytest.approx(roc_auc_score(wrong, suspicion))
+
+
+def test_auroc_of_many_samples_is_scikit_learns():
+    draw = np.random.default_rng(0)
+    wrong = draw.random(3000) < 0.2
+    suspicion = draw.normal(size=3000) + wrong
+    assert auroc(suspicion, wrong) == pytest.approx(roc_auc_score(wrong, suspicion))
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.booleans()), min_size=2, max_size=6), st.integers(1, 6))
+def test_precision_is_the_mean_over_all_orders_of_ties(rows, count):
+    suspicion, wrong = (np.array(column) for column in zip(*rows, strict=True))
+    assume(0 < wrong.sum() < len(wrong) and count <= len(wrong))
+    orders = [order for order in permutations(range(len(wrong))) if (np.diff(suspicion[list(order)]) <= 0).all()]
+    expected = np.mean([wrong[list(order[:count])].mean() for order in orders])
+    assert precision_at(suspicion, wrong, count) == pytest.approx(expected)
+
+
+def test_a_detectors_own_findings_have_precision_and_recall():
+    wrong = np.array([True, True, True, False, False])
+    flagged = np.array([True, False, True, True, False])
+    found = detection("mine", flagged.astype(float), wrong, flagged)
+    assert (found.flagged, found.flagged_precision, found.flagged_recall) == (3, pytest.approx(2 / 3), 2 / 3)
+
+
+@pytest.mark.parametrize("wrong", [np.zeros(3, dtype=bool), np.ones(3, dtype=bool)])
+def test_where_all_are_alike_there_is_nothing_to_detect(wrong):
+    for measure in (auroc, precision_at):
+        with pytest.raises(MosoError, match="some that are and some that are not"):
+            measure(np.arange(3.0), wrong)

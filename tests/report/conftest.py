@@ -1,0 +1,30 @@
+"""A finished run that tests of the page share, and a real browser where there is one."""
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from report_runs import run_to
+
+from moso.run import Run
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory) -> Run:
+    """Digits with label noise, evaluated, two seeds."""
+    return run_to(tmp_path_factory.mktemp("report") / "run", "evaluated", label_noise=0.2)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator:
+    """Debian's Chromium, or the one that $MOSO_CHROMIUM names; tests that need it skip where there is none."""
+    names = (os.environ.get("MOSO_CHROMIUM"), "chromium", "chromium-browser", "google-chrome")
+    program = next((found for name in names if name and (found := shutil.which(name))), None)
+    if program is None:
+        pytest.skip("there is no Chromium on this machine (Debian: apt-get install chromium)")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright comes with the extra [test]")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield opened
+        opened.close()

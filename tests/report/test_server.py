@@ -1,0 +1,147 @@
+"""`moso explore` without a browser: who is answered, and with what."""
+
+import http.client
+import io
+import threading
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from PIL import Image
+from report_runs import Elements, run_to
+
+from moso.errors import MosoError
+from moso.report.server import Explorer
+from moso.run.originals import Originals
+
+
+@contextmanager
+def served(run, host="127.0.0.1"):
+    with Explorer(run, host) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def ask(server, path, method="GET", **headers):
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    given = {"Host": f"127.0.0.1:{server.port}", **{name.replace("_", "-"): value for name, value in headers.items()}}
+    connection.request(method, path, headers=given)
+    reply = connection.getresponse()
+    body = reply.read()
+    connection.close()
+    return reply, body
+
+
+@pytest.fixture(scope="module")
+def server(finished):
+    with served(finished) as one:
+        yield one
+
+
+def test_the_page_is_the_same_program_without_the_data(server):
+    reply, body = ask(server, "/")
+    assert reply.status == 200
+    found = Elements(body.decode())
+    assert found.about["mode"] == "served"
+    assert list(found.blocks) == ["about"]
+    assert reply.headers["Content-Security-Policy"].startswith("default-src 'none'")
+    assert reply.headers["X-Content-Type-Options"] == "nosniff"
+    assert "Python" not in reply.headers["Server"]
+
+
+def test_columns_are_those_of_the_run(server, finished):
+    table = finished.table()
+    assert np.frombuffer(ask(server, "/column/score%2Fmoso")[1]).tobytes() == finished.scores()["moso"].tobytes()
+    assert (np.frombuffer(ask(server, "/column/label")[1], dtype=np.uint8) == table["label"].to_numpy()).all()
+    _, one = ask(server, "/column/steps?sample=17")
+    _, all_of_them = ask(server, "/column/steps")
+    steps = np.frombuffer(all_of_them, dtype="<f4").reshape(2, -1)
+    assert np.frombuffer(one, dtype="<f4").tolist() == steps[:, 17].tolist()
+
+
+def test_pictures_are_those_of_the_source(server, finished):
+    reply, body = ask(server, "/picture/5?pixels=64")
+    assert reply.headers["Content-Type"] == "image/png"
+    original = Originals.open(finished.configuration).picture(finished.table()["id"][5].as_py())
+    with Image.open(io.BytesIO(body)) as picture:
+        assert (np.asarray(picture) == np.asarray(original)).all()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/picture/../../etc/passwd",
+        "/picture/..%2F..%2Fetc%2Fpasswd",
+        "//etc/passwd",
+        "/picture/1438",
+        "/picture/-1",
+        "/picture/1e3",
+        "/picture/%C2%B2",
+        "/picture/99999999999999999999999999",
+        "/column/../run.toml",
+        "/column/steps?sample=1438",
+        "/column/nothing",
+        "/nearest/0",
+        "/run.toml",
+        "/report.html",
+        "/x/",
+    ],
+)
+def test_nothing_but_the_samples_can_be_asked_for(server, path):
+    assert ask(server, path)[0].status == 404
+
+
+def test_only_reading_is_possible(server):
+    for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+        assert ask(server, "/", method)[0].status == 501
+    reply, body = ask(server, "/", "HEAD")
+    assert (reply.status, body) == (200, b"")
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:{port}", "127.0.0.1.evil.example:{port}", "", "127.0.0.1:1"]
+)
+def test_another_name_for_this_machine_is_not_answered(server, host):
+    """DNS rebinding: a stranger's site whose name leads here sends its own name as the host."""
+    reply, body = ask(server, "/", Host=host.format(port=server.port))
+    assert reply.status == 403
+    assert b"moso-rank" not in body
+
+
+def test_this_machine_by_its_own_names_is_answered(server):
+    for host in ("localhost", "127.0.0.1", "[::1]"):
+        assert ask(server, "/", Host=f"{host}:{server.port}")[0].status == 200
+
+
+def test_other_sites_may_not_ask(server):
+    assert ask(server, "/picture/0", Sec_Fetch_Site="cross-site")[0].status == 403
+    assert ask(server, "/picture/0", Sec_Fetch_Site="same-origin")[0].status == 200
+
+
+def test_bound_elsewhere_the_address_needs_its_token(finished):
+    with served(finished, "0.0.0.0") as server:
+        assert len(server.token) >= 32
+        assert server.address.endswith(f":{server.port}/{server.token}/")
+        assert ask(server, f"/{server.token}/", Host="box.example")[0].status == 200
+        assert ask(server, f"/{server.token}/column/label")[0].status == 200
+        for path in ("/", "/column/label", f"/{server.token}", f"/{server.token[:-1]}/", f"/{'x' * 32}/", "/%C3%A9/"):
+            assert ask(server, path)[0].status == 404
+    with served(finished, "0.0.0.0") as other:
+        assert other.token != server.token
+
+
+def test_a_port_that_is_taken_is_one_sentence(server, finished):
+    with pytest.raises(MosoError, match=r"cannot listen on 127\.0\.0\.1 port .* give another --host or --port"):
+        Explorer(finished, "127.0.0.1", server.port)
+
+
+def test_a_run_without_scores_has_a_page_too(tmp_path):
+    with served(run_to(tmp_path / "run", "begun")) as server:
+        _, body = ask(server, "/")
+        assert Elements(body.decode()).about["samples"] == 0
+        assert ask(server, "/picture/0")[0].status == 404

@@ -1,0 +1,41 @@
+"""Peaks of memory are those of the work, not of what came before it."""
+
+import numpy as np
+import pytest
+
+from moso.run import measuring as module
+from moso.run.measuring import measuring
+
+MIB = 2**20
+
+
+def peak_of(size: int) -> int | None:
+    found = []
+    with measuring(lambda seconds, peak: found.append(peak)):
+        array = np.ones(size * MIB, dtype=np.uint8)
+        del array
+    return found[0]
+
+
+@pytest.mark.skipif(module._reset_peak() is None, reason="this system does not tell the peak of memory")
+def test_the_peak_is_that_of_the_work_alone():
+    large, small = peak_of(200), peak_of(40)
+    assert 180 * MIB < large < 260 * MIB
+    assert 20 * MIB < small < 100 * MIB
+
+
+def test_where_memory_cannot_be_measured_time_is(monkeypatch, tmp_path):
+    monkeypatch.setattr(module, "_RESET", tmp_path / "nothing" / "here")
+    assert peak_of(1) is None
+
+
+def test_work_that_fails_is_not_noted():
+    found = []
+
+    def fail() -> None:
+        with measuring(lambda *result: found.append(result)):
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert found == []

@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-long lint types bench docs clean
+.PHONY: demo test test-long lint types bench docs page clean
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "moso needs Python 3.11 or newer")'
@@ -44,6 +44,11 @@ $(VENV)/.installed-bench: $(VENV)/.installed
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks.loading
 	$(BIN)/python -m benchmarks.scoring
+	$(BIN)/python -m benchmarks.page
+
+# The page of `moso report` and `moso explore`, from TypeScript; its result is committed, so nobody else needs Node.
+page:
+	cd page && npm ci && npm run check && npm run build
 
 docs: $(VENV)/.installed-test
 	$(BIN)/python -m pytest tests/test_docs.py

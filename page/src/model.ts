@@ -2,7 +2,7 @@
 
 import { type Filters, filtered, noFilters } from "./filters";
 import { between, type Numbers } from "./numbers";
-import { bestFirst, classCount, keepingOrder, keptCount, type OrderName } from "./orders";
+import { bestFirst, classCount, keepingOrder, keptCount, type OrderName, upTo } from "./orders";
 import { Pictures } from "./pictures";
 import type { Source, Texts } from "./source";
 import type { About, Method, Selection } from "./types";
@@ -59,7 +59,7 @@ export class Model {
     this.choice = { ...source.about.choice };
     this.pictures = new Pictures(source);
     this.kept = new Uint8Array(this.count);
-    this.byId = Uint32Array.from({ length: this.count }, (_, i) => i);
+    this.byId = upTo(this.count);
   }
 
   on(change: Change, listener: () => void): void {
@@ -124,6 +124,11 @@ export class Model {
     return found;
   }
 
+  /** A ranking that has been made. */
+  rankingNow(name: string): Uint32Array | undefined {
+    return this.rankings.get(name);
+  }
+
   idOf(position: number): string {
     if (this.ids === null) return String(position);
     return this.ids instanceof Array || "length" in this.ids ? String(this.ids[position]) : this.ids.at(position);
@@ -164,7 +169,8 @@ export class Model {
     const found = this.decisions.size ? undefined : this.orders.get(name);
     if (found) return found;
     const among = this.decisions.size ? this.byId.filter((one) => !this.decisions.has(one)) : this.byId;
-    const order = keepingOrder(selector as OrderName, await this.score(score), this.labels, among);
+    const best = this.decisions.size ? null : await this.ranking(score);
+    const order = keepingOrder(selector as OrderName, await this.score(score), this.labels, among, best);
     if (!this.decisions.size) this.orders.set(name, order);
     return order;
   }

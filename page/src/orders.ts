@@ -29,8 +29,7 @@ export function argsort(values: ArrayLike<number>, among: Uint32Array): Uint32Ar
     low[i] = negative ? ~bits[0] : bits[0];
     high[i] = negative ? ~bits[1] : bits[1] ^ 0x80000000;
   }
-  let order = new Uint32Array(count);
-  for (let i = 0; i < count; i++) order[i] = i;
+  let order = upTo(count);
   let other = new Uint32Array(count);
   const starts = new Uint32Array(65536);
   for (const [keys, shift] of [[low, 0], [low, 16], [high, 0], [high, 16]] as const) {
@@ -51,6 +50,20 @@ export function argsort(values: ArrayLike<number>, among: Uint32Array): Uint32Ar
   }
   for (let i = 0; i < count; i++) order[i] = among[order[i]];
   return order;
+}
+
+/** The whole numbers below `count`. */
+export function upTo(count: number): Uint32Array<ArrayBuffer> {
+  const result = new Uint32Array(count);
+  for (let i = 0; i < count; i++) result[i] = i;
+  return result;
+}
+
+/** The values at some positions. */
+export function at(values: ArrayLike<number>, positions: Uint32Array): Float64Array<ArrayBuffer> {
+  const result = new Float64Array(positions.length);
+  for (let i = 0; i < positions.length; i++) result[i] = values[positions[i]];
+  return result;
 }
 
 function negated(values: ArrayLike<number>): Float64Array {
@@ -107,22 +120,23 @@ function median(scores: ArrayLike<number>, among: Uint32Array): Uint32Array {
   return argsort(distance, among);
 }
 
-/** The order in which a selector keeps the samples `among`, given in the order of their ids. */
+/** The order in which a selector keeps the samples `among`, given in the order of their ids; `best` if it is known. */
 export function keepingOrder(
   name: OrderName,
   scores: ArrayLike<number>,
   labels: Numbers | null,
   among: Uint32Array,
+  best: Uint32Array | null = null,
 ): Uint32Array {
   switch (name) {
     case "top":
-      return bestFirst(scores, among);
+      return best ?? bestFirst(scores, among);
     case "bottom":
       return argsort(scores, among);
     case "balanced":
-      return balanced(bestFirst(scores, among), labels!);
+      return balanced(best ?? bestFirst(scores, among), labels!);
     case "proportional":
-      return proportional(bestFirst(scores, among), labels!);
+      return proportional(best ?? bestFirst(scores, among), labels!);
     case "median":
       return median(scores, among);
   }

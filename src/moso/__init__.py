@@ -9,6 +9,7 @@ array([2, 3])
 from moso.api import Pruned, prune, score
 from moso.errors import MosoError
 from moso.evidence import Estimator, Recorder, Trajectory
+from moso.gradients import SampleRisk
 from moso.run import Run
 from moso.selection import select
 from moso.training.losses import squared_error
@@ -20,6 +21,7 @@ __all__ = [
     "Pruned",
     "Recorder",
     "Run",
+    "SampleRisk",
     "Trajectory",
     "__version__",
     "prune",

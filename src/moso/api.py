@@ -19,7 +19,7 @@ from moso.errors import MosoError
 from moso.evaluation.metrics import PerSample
 from moso.evidence import Estimator, EstimatorName, ParameterFilter, PartitionTerms, Trajectory, step_terms
 from moso.executors import InProcess
-from moso.gradients import Loss, cross_entropy
+from moso.gradients import Loss, Risk, cross_entropy
 from moso.methods import Method, find_method
 from moso.progress import Progress, silent
 from moso.randomness import seeded
@@ -51,6 +51,7 @@ def score(
     total_steps: int | None = None,
     parameters: ParameterFilter | None = None,
     estimator: Estimator | EstimatorName = "exact",
+    risk: Risk | None = None,
     collate: Collate | None = None,
     loader_workers: int = 0,
     progress: Progress = silent,
@@ -63,8 +64,9 @@ def score(
     had (without it, the checkpoints are taken to be all). `loss` gives one number a sample, `loss(model, batch) ->
     [batch]`. `method` is the name of a score that follows from step terms, or a `Score` of your own that needs no more.
     `parameters` filters by name, e.g. the last layer. `estimator` is `exact`, or cheaper and less true: `subsampled`,
-    `sketched`, `last-layer`, or an `Estimator` with settings of its own. The model's weights, mode and gradients are
-    left as they are.
+    `sketched`, `last-layer`, or an `Estimator` with settings of its own. `risk` is another one than that of `data`
+    itself: a `SampleRisk` of other samples or weights, or a function from the network to one number. The model's
+    weights, mode and gradients are left as they are.
 
     >>> model = nn.Linear(2, 2)
     >>> data = (np.eye(2, dtype=np.float32), [0, 1])
@@ -89,6 +91,7 @@ def score(
                 parameters=parameters,
                 loader_workers=loader_workers,
                 estimator=estimator,
+                risk=risk,
             )
         )
         progress("scoring", number, len(points))
@@ -132,6 +135,8 @@ def prune(
     model: str | Callable[[], nn.Module] = "convnet",
     score_set: Any = None,
     test_set: Any = None,
+    validation_set: Any = None,
+    risk: Literal["train", "validation"] | Risk = "train",
     labels: Sequence[int] | NDArray[Any] | None = None,
     method: str | Method | Score = "moso",
     selector: str | Selector | None = None,
@@ -156,6 +161,9 @@ def prune(
     loss where another loss has no classes; or by your own `metric(model, batch) -> [batch]`, from 0 to 1, more is
     better.
 
+    `risk` is what samples are judged by: the paper's training risk, that of a `validation_set`, or one of your own, a
+    `SampleRisk` (a class, a group, a weighted mixture) or a function from the network to one number.
+
     `method` is a name that `moso methods` lists, or a `Method` or `Score` of your own; `selector` is a name or a
     `Selector`, in place of the method's.
 
@@ -171,10 +179,12 @@ def prune(
     own_loss = None if loss is cross_entropy else loss
     train, subset_of = _samples(train_set, score_set, labels, own_loss, collate)
     test = None if test_set is None else _samples(test_set, None, None, own_loss, collate, train)[0]
+    judge = None if validation_set is None else _samples(validation_set, None, None, own_loss, collate, train)[0]
     if isinstance(train, StoredSamples):
         normalisation = Normalisation.measure(train.reader)
         train = train.normalised(normalisation)
         test = test.normalised(normalisation) if isinstance(test, StoredSamples) else test
+        judge = judge.normalised(normalisation) if isinstance(judge, StoredSamples) else judge
     score = method if isinstance(method, Score) else None
     chosen = _method(method)
     registered = [chosen.name] if isinstance(method, str) else []
@@ -191,11 +201,13 @@ def prune(
             "model": model if isinstance(model, str) else CUSTOM,
             "methods": list(dict.fromkeys([*registered, *along])) or ["random"],
             "ratios": [ratio],
+            "risk": risk if isinstance(risk, str) else "own",
         }
     )
     directory = RunDirectory(Path(tempfile.mkdtemp(prefix="moso-")) / "run" if out is None else Path(out))
-    data, effort = DataSet(CUSTOM, train, test), Effort(loader_workers)
-    job = Job(directory, configuration, data, _builder(model), own_loss, effort, metric)
+    data, effort = DataSet(CUSTOM, train, test, validation=judge), Effort(loader_workers)
+    own_risk = None if isinstance(risk, str) else risk
+    job = Job(directory, configuration, data, _builder(model), own_loss, effort, metric, own_risk)
     executor = InProcess(progress)
     [choice] = find_choices(job, [configuration.choice(chosen, selector, score)])
     with directory.locked():

@@ -6,11 +6,12 @@ import scipy.stats
 import torch
 from problems import HARD, digits, network, on_the_way_out, recipe, recorded, risk_of, trained_with
 
-from moso.adjoint import SampleRisk, adjoint_sweep
+from moso.adjoint import adjoint_sweep
 from moso.adjoint.risk import risk_gradients
 from moso.adjoint.step import Step, final_adjoint
 from moso.evaluation.exact import exact_scores
 from moso.evidence import PartitionTerms, StepTerms, TrajectoryPoint, step_terms
+from moso.gradients import SampleRisk
 from moso.scores import moso
 
 ADAMW = {"optimizer": "adamw", "momentum": 0.9, "learning_rate": 0.01, "weight_decay": 0.01, "batch_size": 7}

@@ -74,7 +74,10 @@ def test_the_truth_is_the_sources_and_the_numbers_are_scikit_learns(noisy, found
         assert found.suspects.actual[number] == clean[place]
 
 
-def test_any_score_can_rank(noisy):
+def test_any_score_can_rank_and_the_best_of_those_there_are_does(noisy, found, tmp_path):
+    assert found.order == "aum"
+    without = scored(tmp_path / "run", methods=["moso"], epochs=2, model="mlp-w8")
+    assert inquire(without).order == "out-of-sample"
     by_score = inquire(noisy, order="moso-rank", top=5)
     assert by_score.suspects.positions.tolist() == np.argsort(noisy.scores()["moso-rank"], kind="stable")[:5].tolist()
     assert len(inquire(noisy, top=None).suspects) == 1438

@@ -15,7 +15,7 @@ from moso.errors import MosoError
 
 RESULTS = ("scores.parquet", "selections.parquet", "evaluation.parquet")
 FLAGS = [
-    *("--model", "convnet-w4", "--epochs", "4", "--partitions", "3", "--time-steps", "4", "--seeds", "1"),
+    *("--model", "convnet-w4", "--epochs", "3", "--partitions", "2", "--time-steps", "4", "--seeds", "1"),
     *("--ratio", "0.5", "--method", "moso", "--method", "moso-rank", "--label-noise", "0.1", "--augmentation", "crop"),
     *("--method", "tdds", "--method", "el2n", "--method", "herding"),
 ]

@@ -7,7 +7,7 @@ import { percent, quantile, short, spearman, whole } from "../numbers";
 import { onceAFrame, type View } from "./view";
 
 /** Rows of a table that are drawn before somebody asks for all. */
-const FIRST_ROWS = 100;
+const FIRST_ROWS = 40;
 const PAIRS = 24;
 
 interface ClassRow {

@@ -5,7 +5,7 @@ import { h, select } from "../dom";
 import { filterCount, noFilters } from "../filters";
 import type { Model } from "../model";
 import { short, whole } from "../numbers";
-import { argsort } from "../orders";
+import { at } from "../orders";
 
 export class FilterPanel {
   readonly element = h("aside", { class: "panel", "aria-label": "Filters" });
@@ -142,7 +142,7 @@ export class FilterPanel {
   ): HTMLElement | null {
     const { model } = this;
     const { drawn, predicted, suspected, filters } = model;
-    if (!drawn && !predicted && !suspected) return model.about.classes.length ? h("p", { class: "soft" }, model.about.predictions) : null;
+    if (!drawn && !predicted && !suspected) return null;
     const options: [string, string][] = [["all", "all"]];
     if (predicted) options.push(["disagrees", "networks predict another class"]);
     if (suspected) options.push(["suspected", "named by moso suspects"]);
@@ -159,8 +159,7 @@ export class FilterPanel {
     const f = model.filters;
     const score = model.scoreNow(model.sort.by)!;
     if (this.histogramOf !== model.sort.by) {
-      const order = argsort(score, Uint32Array.from({ length: score.length }, (_, i) => i));
-      this.sorted = Float64Array.from(order, (one) => score[one]);
+      this.sorted = at(score, model.rankingNow(model.sort.by)!).reverse();
       this.histogramOf = model.sort.by;
     }
     const set = (low: number | null, high: number | null): void => {

@@ -10,7 +10,7 @@ import { short, whole } from "../numbers";
 import { onceAFrame } from "./view";
 
 const GAP = 10;
-/** Browsers cannot scroll further than some million pixels. */
+/** Browsers cannot scroll further than some million pixels; beyond, the scroll bar stands for more than it moves. */
 const TALLEST = 8_000_000;
 const SPARE_ROWS = 2;
 
@@ -45,6 +45,9 @@ export class Grid {
   private rows: Row[] = [];
   private columns = 1;
   private cursor = 0;
+  /** How far down the samples we are, in pixels, and the scroll bar's place that belongs to it. */
+  private top = 0;
+  private bar = 0;
   private readonly paint = onceAFrame(() => this.draw());
 
   constructor(private readonly model: Model) {
@@ -55,7 +58,8 @@ export class Grid {
       this.inner,
     );
     this.element = this.scroller;
-    this.scroller.addEventListener("scroll", this.paint, { passive: true });
+    this.scroller.addEventListener("scroll", () => this.scrolled(), { passive: true });
+    this.scroller.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     this.scroller.addEventListener("keydown", (event) => this.key(event));
     this.scroller.addEventListener("click", (event) => this.click(event));
     new ResizeObserver(() => this.layout()).observe(this.scroller);
@@ -69,16 +73,43 @@ export class Grid {
     return this.cell[1] + GAP;
   }
 
-  /** How many samples can be reached by scrolling. */
-  get reach(): number {
-    const most = Math.floor(TALLEST / this.rowHeight) * this.columns;
-    return Math.min(this.model.shown.length, most);
+  private get rowCount(): number {
+    return Math.ceil(this.model.shown.length / this.columns);
+  }
+
+  /** Pixels of samples that one pixel of the scroll bar stands for; 1 up to some hundred thousand samples. */
+  private get stretch(): number {
+    const total = this.rowCount * this.rowHeight;
+    const seen = this.scroller.clientHeight;
+    return total > TALLEST ? (total - seen) / (TALLEST - seen) : 1;
+  }
+
+  private scrolled(): void {
+    // Moves that came from here know better than the scroll bar where they lead.
+    if (Math.abs(this.scroller.scrollTop - this.bar) > 1) this.top = this.scroller.scrollTop * this.stretch;
+    this.bar = this.scroller.scrollTop;
+    this.paint();
+  }
+
+  private wheel(event: WheelEvent): void {
+    if (this.stretch === 1 || event.ctrlKey || event.shiftKey) return;
+    event.preventDefault();
+    const unit = [1, 20, this.scroller.clientHeight][event.deltaMode];
+    this.moveTo(this.top + event.deltaY * unit);
+  }
+
+  private moveTo(top: number): void {
+    const most = Math.max(0, this.rowCount * this.rowHeight - this.scroller.clientHeight);
+    this.top = Math.min(most, Math.max(0, top));
+    this.bar = this.top / this.stretch;
+    this.scroller.scrollTop = this.bar;
+    this.paint();
   }
 
   /** Begin again at the top: other samples, or another order. */
   reset(): void {
     this.cursor = 0;
-    this.scroller.scrollTop = 0;
+    this.moveTo(0);
     this.layout();
   }
 
@@ -99,8 +130,8 @@ export class Grid {
       this.rows = Array.from({ length: seen }, () => this.makeRow());
       this.inner.replaceChildren(...this.rows.map((row) => row.element));
     }
-    const count = Math.ceil(this.reach / columns);
-    this.inner.style.height = `${count * this.rowHeight}px`;
+    const count = this.rowCount;
+    this.inner.style.height = `${Math.min(TALLEST, count * this.rowHeight)}px`;
     this.scroller.setAttribute("aria-rowcount", String(count));
     this.scroller.setAttribute("aria-colcount", String(columns));
     this.draw(true);
@@ -135,8 +166,10 @@ export class Grid {
 
   private draw(again = false): void {
     if (!this.rows.length) return;
-    const first = Math.max(0, Math.floor(this.scroller.scrollTop / this.rowHeight) - SPARE_ROWS);
-    const last = Math.ceil(this.reach / this.columns);
+    if (this.stretch === 1) this.top = this.scroller.scrollTop;
+    const first = Math.max(0, Math.floor(this.top / this.rowHeight) - SPARE_ROWS);
+    const last = this.rowCount;
+    const shift = this.scroller.scrollTop - this.top;
     for (let number = first; number < first + this.rows.length; number++) {
       const row = this.rows[number % this.rows.length];
       if (number >= last) {
@@ -145,6 +178,7 @@ export class Grid {
         continue;
       }
       if (row.number !== number || again) this.fill(row, number);
+      row.element.style.transform = `translateY(${number * this.rowHeight + shift}px)`;
     }
   }
 
@@ -152,10 +186,9 @@ export class Grid {
     row.number = number;
     row.element.hidden = false;
     row.element.setAttribute("aria-rowindex", String(number + 1));
-    row.element.style.transform = `translateY(${number * this.rowHeight}px)`;
     row.cells.forEach((cell, column) => {
       const place = number * this.columns + column;
-      if (place >= this.reach) {
+      if (place >= this.model.shown.length) {
         cell.element.hidden = true;
         cell.position = -1;
         return;
@@ -240,7 +273,7 @@ export class Grid {
       PageDown: page,
       PageUp: -page,
       Home: -this.cursor,
-      End: this.reach,
+      End: this.model.shown.length,
     };
     const position = this.model.shown[this.cursor];
     if (event.key in moves) this.go(this.cursor + moves[event.key]);
@@ -257,11 +290,11 @@ export class Grid {
   /** Move to a place and bring it into sight. */
   go(place: number, stay = false): void {
     const before = this.cursor;
-    const next = Math.min(this.reach - 1, Math.max(0, place));
+    const next = Math.min(this.model.shown.length - 1, Math.max(0, place));
     const top = Math.floor(next / this.columns) * this.rowHeight;
-    const { scrollTop, clientHeight } = this.scroller;
-    if (top < scrollTop) this.scroller.scrollTop = top;
-    else if (top + this.rowHeight > scrollTop + clientHeight) this.scroller.scrollTop = top + this.rowHeight - clientHeight;
+    const { clientHeight } = this.scroller;
+    if (top < this.top) this.moveTo(top);
+    else if (top + this.rowHeight > this.top + clientHeight) this.moveTo(top + this.rowHeight - clientHeight);
     this.cursor = stay ? before : next;
     this.draw(true);
     this.inner.querySelector<HTMLElement>(`.cell[data-place="${next}"]`)?.focus({ preventScroll: true });
@@ -275,9 +308,6 @@ export class Grid {
   /** A sentence on what is seen. */
   sentence(): string {
     const { shown, count } = this.model;
-    const cut = this.reach < shown.length ? ` (scrolling reaches the first ${whole(this.reach)}; filter to see others)` : "";
-    return shown.length === count
-      ? `${whole(count)} samples${cut}`
-      : `${whole(shown.length)} of ${whole(count)} samples${cut}`;
+    return shown.length === count ? `${whole(count)} samples` : `${whole(shown.length)} of ${whole(count)} samples`;
   }
 }

@@ -6,7 +6,7 @@ import { scatter } from "../charts/scatter";
 import { h, note, section, select, table } from "../dom";
 import type { Model } from "../model";
 import { percent, whole } from "../numbers";
-import { keptCount } from "../orders";
+import { at, keptCount } from "../orders";
 import { onceAFrame, type View } from "./view";
 
 export class MethodsView implements View {
@@ -153,7 +153,7 @@ export class MethodsView implements View {
     for (const name of model.about.agreement?.names ?? []) {
       if (model.about.mode === "served" && model.count > 200_000 && !model.scoreNow(name)) continue;
       const [values, ranking] = [await model.score(name), await model.ranking(name)];
-      const sorted = Float64Array.from(ranking, (one) => values[one]).reverse();
+      const sorted = at(values, ranking).reverse();
       tiles.push(
         h("figure", {}, h("figcaption", {}, name), histogramChart(histogram(values, sorted, model.kept), `histogram of ${name}`, 120)),
       );

@@ -5,7 +5,6 @@ read the mathematics begins with `step.py` (one update) and `sweep.py` (all of t
 """
 
 from moso.adjoint.replay import Replay, ReplayRecorder
-from moso.adjoint.risk import RiskFunction, SampleRisk
 from moso.adjoint.sweep import adjoint_sweep
 from moso.adjoint.terms import AdjointTerms, read_adjoint, write_adjoint
 
@@ -13,8 +12,6 @@ __all__ = [
     "AdjointTerms",
     "Replay",
     "ReplayRecorder",
-    "RiskFunction",
-    "SampleRisk",
     "adjoint_sweep",
     "read_adjoint",
     "write_adjoint",

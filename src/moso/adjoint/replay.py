@@ -63,6 +63,8 @@ class ReplayRecorder:
         """Delete the checkpoints: nobody will go back again."""
         for step in self.steps:
             point_path(self.folder, step).unlink(missing_ok=True)
+        if self.folder.exists():
+            self.folder.rmdir()
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
+from moso.adjoint.batch_norm import Normalise
+
 _NAMES = ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")
 _DEFAULTS = {"weight": None, "bias": None, "training": False, "momentum": 0.1, "eps": 1e-5}
 
@@ -60,17 +62,19 @@ class RunningStatistics(TorchFunctionMode):
         eps: float,
     ) -> torch.Tensor:
         if training:
-            dimensions = [dimension for dimension in range(input.ndim) if dimension != 1]
-            var, mean = torch.var_mean(input, dim=dimensions, correction=0)
+            channels = input.new_ones(input.shape[1])
+            result, mean, var = Normalise.apply(  # type: ignore[no-untyped-call]
+                input, channels if weight is None else weight, 0 * channels if bias is None else bias, eps
+            )
             count = input.numel() // input.shape[1]
             if running_mean is not None:
                 self._update(running_mean, mean, momentum)
             if running_var is not None:
                 self._update(running_var, var * (count / (count - 1)), momentum)
-        else:
-            assert running_mean is not None, "evaluation mode has statistics to evaluate by"
-            assert running_var is not None
-            mean, var = self.after(running_mean), self.after(running_var)
+            return result  # type: ignore[no-any-return]
+        assert running_mean is not None, "evaluation mode has statistics to evaluate by"
+        assert running_var is not None
+        mean, var = self.after(running_mean), self.after(running_var)
         scale = torch.rsqrt(var + eps)
         if weight is not None:
             scale = scale * weight

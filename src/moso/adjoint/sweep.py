@@ -19,13 +19,14 @@ import torch
 from numpy.typing import NDArray
 
 from moso.adjoint.replay import Replay, Update
-from moso.adjoint.risk import Risk, SampleRisk, risk_gradients
+from moso.adjoint.risk import risk_gradients
 from moso.adjoint.state import SLOTS, Adjoint
 from moso.adjoint.step import Step, StepBack, final_adjoint
 from moso.adjoint.terms import AdjointTerms
 from moso.data.views import View
 from moso.errors import MosoError
 from moso.evidence import read_state, write_state
+from moso.gradients.risk import Risk, SampleRisk
 from moso.progress import Progress, silent
 from moso.randomness import hashes
 

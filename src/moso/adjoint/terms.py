@@ -31,17 +31,28 @@ class AdjointTerms:
     probes: int = 0
 
     def scores(self) -> NDArray[np.float64]:
-        """Definition 1 to first order; without probes, with the risk of all samples in place of all but one."""
+        """Definition 1 to first order; without probes, with the risk of all samples in place of all but one.
+
+        A probed self term is drawn towards its mean by as much of its spread as is noise: where the probes see nothing
+        but each other, they change nothing in the order.
+        """
         if self.own_change is None:
             return self.change
-        N = len(self.change)
-        return np.asarray((N * self.change - self.own_change) / (N - 1))
+        N, mean = len(self.change), self.own_change.mean()
+        return np.asarray((N * self.change - mean - self.trust() * (self.own_change - mean)) / (N - 1))
+
+    def trust(self) -> float:
+        """The share of the spread of the self term that is not the noise of its probes, from 0 to 1."""
+        if self.own_change is None or self.own_variance is None or not np.isfinite(self.own_variance).all():
+            return 1.0
+        spread, noise = float(self.own_change.var()), float(self.own_variance.mean())
+        return max(0.0, 1.0 - noise / spread) if spread > 0 else 1.0
 
     def score_variance(self) -> NDArray[np.float64]:
         """The variance that the probes leave in the scores; zero without them."""
         if self.own_variance is None:
             return np.zeros_like(self.change)
-        return np.asarray(self.own_variance / (len(self.change) - 1) ** 2)
+        return np.asarray(self.own_variance * (self.trust() / (len(self.change) - 1)) ** 2)
 
 
 def write_adjoint(path: Path, terms: AdjointTerms) -> None:

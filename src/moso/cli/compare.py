@@ -26,7 +26,7 @@ from moso.run.reading import Run
 Target = Annotated[
     Path | None,
     typer.Argument(
-        metavar="[RUN | RUN.TOML]",
+        metavar="RUN|RUN.TOML",
         help="a run directory, whose tables are made again without computing; or settings in a file",
         show_default=False,
     ),

@@ -8,7 +8,6 @@ import typer
 from moso.cli.summary import console, print_tables
 from moso.cli.work import LoaderWorkers, Quiet, RunArgument, Workers, open_job, working
 from moso.errors import MosoError
-from moso.evaluation.suspects import OUT_OF_SAMPLE
 from moso.evidence.predictions import out_of_sample_path
 from moso.report.suspects_files import headline, write_suspects
 from moso.report.suspects_tables import detection_text, suspects_text
@@ -32,8 +31,14 @@ def suspects(
         ),
     ] = None,
     order: Annotated[
-        str, typer.Option("--order", help="what ranks them: out-of-sample, or the name of a score of the run")
-    ] = OUT_OF_SAMPLE,
+        str | None,
+        typer.Option(
+            "--order",
+            help="what ranks them: out-of-sample, or the name of a score of the run [aum if the run has it, else "
+            "out-of-sample]",
+            show_default=False,
+        ),
+    ] = None,
     top: Annotated[int, typer.Option("--top", help="how many; 0 = all")] = 100,
     seed: Annotated[int | None, typer.Option("--seed", help="seed [the run's first]", show_default=False)] = None,
     out: Annotated[

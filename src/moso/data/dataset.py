@@ -21,7 +21,7 @@ from moso.errors import MosoError
 
 @dataclass(frozen=True)
 class DataSet:
-    """The training split of a data set, and its test split if there is one.
+    """The training split of a data set, and its test and validation splits if there are any.
 
     Where labels were replaced or made noisy, `clean_labels: [train]` are those that the source gave, and
     `noisy: [train]` says which samples drew a new label at random (some of them drew their own again).
@@ -32,6 +32,7 @@ class DataSet:
     test: Samples | None
     clean_labels: NDArray[np.int64] | None = None
     noisy: NDArray[np.bool_] | None = None
+    validation: Samples | None = None
 
 
 def datasets() -> list[tuple[str, str]]:
@@ -53,13 +54,17 @@ def open_dataset(
     seed: int = 0,
     test_share: float = 0.2,
     memory_limit: int = MEMORY_LIMIT_BYTES,
+    validation: str | None = None,
+    validation_share: float = 0.0,
 ) -> DataSet:
     """Open a data set by name.
 
     `labels` (FILE[:KEY]) has one label for every sample of the source's training split, and is read first;
     `label_noise` is added to the result. The test split keeps the source's labels: it is the source's own, or
     `test_share` of each class, held out by id (0 holds out nothing). Broken images stop with an error or are
-    left out with a warning. Inputs and numbers to predict are normalised, and texts tokenised, by the training split.
+    left out with a warning. A validation set is another data set by name, or `validation_share` of each class of the
+    training split, which is then smaller; like the test it keeps the source's labels. Inputs and numbers to predict are
+    normalised, and texts tokenised, by the training split.
 
     >>> data = open_dataset("digits", label_noise=0.2)
     >>> len(data.train), len(data.test), int(data.noisy.sum())
@@ -69,6 +74,10 @@ def open_dataset(
         raise MosoError(f"resize {resize} is not a number of pixels; it must be at least 1")
     if not 0 <= test_share < 1:
         raise MosoError(f"test share {test_share} is outside [0, 1)")
+    if not 0 <= validation_share < 1:
+        raise MosoError(f"validation share {validation_share} is outside [0, 1)")
+    if validation is not None and validation_share > 0:
+        raise MosoError("a validation set is given by name or held out as a share of the training data, not both")
     if not 0 <= label_noise <= 1:
         raise MosoError(f"label noise {label_noise} is outside [0, 1]")
     train, test = open_source(name, resize, memory_limit)
@@ -83,21 +92,33 @@ def open_dataset(
             raise MosoError(f"{test_share} of the {len(train)} samples of {name} held out for testing leaves no test")
         test, train, clean, used = train.take(held), train.take(kept), clean[kept], used[kept]
 
-    train, test, whole = _decoded(train, test, on_broken, resize, memory_limit)
-    clean, used = clean[whole], used[whole]
+    judge = None if validation is None else open_source(validation, resize, memory_limit)[0]
+    if validation_share > 0:
+        kept, held = hold_out(train.keys, clean, validation_share)
+        if len(held) == 0:
+            raise MosoError(
+                f"{validation_share} of the {len(train)} training samples of {name} held out leaves no validation"
+            )
+        judge, train, clean, used = train.take(held), train.take(kept), clean[kept], used[kept]
+
+    given = {"training": train, "test": test, "validation": judge}
+    splits = {split: samples for split, samples in given.items() if samples is not None}
+    splits, whole = _decoded(splits, on_broken, resize, memory_limit)
+    train, clean, used = splits["training"], clean[whole], used[whole]
     noisy = None
     if label_noise > 0:
         used, noisy = add_label_noise(used, train.keys, len(train.classes), label_noise, seed)
     if train.classes:
-        train = train.relabelled(used)
-    _check(name, train, test)
-    train, test = _as_met(train, test)
-    return DataSet(name, train, test, clean if labels is not None or label_noise > 0 else None, noisy)
+        splits["training"] = train.relabelled(used)
+    _check(name, splits)
+    met = _as_met(splits)
+    original = clean if labels is not None or label_noise > 0 else None
+    return DataSet(name, met["training"], met.get("test"), original, noisy, met.get("validation"))
 
 
-def _as_met(train: StoredSamples, test: StoredSamples | None) -> tuple[StoredSamples, StoredSamples | None]:
-    """Both splits as networks meet them, by what the training split is like: texts tokenised, numbers normalised."""
-    splits = [train] if test is None else [train, test]
+def _as_met(given: dict[str, StoredSamples]) -> dict[str, StoredSamples]:
+    """All splits as networks meet them, by what the training split is like: texts tokenised, numbers normalised."""
+    train, splits = given["training"], list(given.values())
     if isinstance(train.reader, TextReader):
         tokenizer = Tokenizer.fit(train.reader.texts.to_pylist())
         readers = [one.reader.tokenised(tokenizer) for one in splits if isinstance(one.reader, TextReader)]
@@ -108,18 +129,16 @@ def _as_met(train: StoredSamples, test: StoredSamples | None) -> tuple[StoredSam
     if train.targets is not None:
         numbers = Normalisation.measure(MemoryReader(train.targets))
         splits = [replace(one, target_normalisation=numbers) for one in splits]
-    return splits[0], None if test is None else splits[1]
+    return dict(zip(given, splits, strict=True))
 
 
 def _decoded(
-    train: StoredSamples, test: StoredSamples | None, on_broken: OnBroken, resize: int | None, memory_limit: int
-) -> tuple[StoredSamples, StoredSamples | None, NDArray[np.int64]]:
-    """Both splits decoded without their broken images, and the positions of `train` that are left."""
-    parts = [part for part in (train, test) if part is not None]
-    done = [decode_all(part.reader, memory_limit, on_broken) for part in parts]
-    _report_broken(done, on_broken)
-    left = [_left(part, decoded, resize) for part, decoded in zip(parts, done, strict=True)]
-    return left[0], left[1] if len(left) > 1 else None, done[0].whole()
+    splits: dict[str, StoredSamples], on_broken: OnBroken, resize: int | None, memory_limit: int
+) -> tuple[dict[str, StoredSamples], NDArray[np.int64]]:
+    """All splits decoded without their broken images, and the positions of the training split that are left."""
+    done = {split: decode_all(part.reader, memory_limit, on_broken) for split, part in splits.items()}
+    _report_broken(list(done.values()), on_broken)
+    return {split: _left(part, done[split], resize) for split, part in splits.items()}, done["training"].whole()
 
 
 def _report_broken(done: list[Decoded], on_broken: OnBroken) -> None:
@@ -141,10 +160,9 @@ def _left(samples: StoredSamples, decoded: Decoded, resize: int | None) -> Store
     return samples.take(decoded.whole()) if decoded.broken else samples
 
 
-def _check(name: str, train: StoredSamples, test: StoredSamples | None) -> None:
-    for split, samples in (("training", train), ("test", test)):
-        if samples is None:
-            continue
+def _check(name: str, splits: dict[str, StoredSamples]) -> None:
+    train = splits["training"]
+    for split, samples in splits.items():
         if len(samples) == 0:
             raise MosoError(f"the {split} split of {name} is empty")
         if samples.classes:
@@ -155,14 +173,16 @@ def _check(name: str, train: StoredSamples, test: StoredSamples | None) -> None:
             f"all {len(train)} training samples of {name} are of one class ({train.classes[present[0]]}); "
             "there must be at least two to tell apart"
         )
-    if test is not None and test.shape != train.shape:
-        raise MosoError(
-            f"training inputs of {name} have shape {train.shape} but test inputs {test.shape}; "
-            "give --resize PIXELS if they are images"
-        )
-    if test is not None and test.classes != train.classes:
-        raise MosoError(f"the test split of {name} has other classes than the training split")
-    if test is not None and outputs(test) != outputs(train):
-        raise MosoError(
-            f"the test split of {name} has {outputs(test)} targets a sample, the training split {outputs(train)}"
-        )
+    for split, samples in splits.items():
+        if samples.shape != train.shape:
+            raise MosoError(
+                f"training inputs of {name} have shape {train.shape} but {split} inputs {samples.shape}; "
+                "give --resize PIXELS if they are images"
+            )
+        if samples.classes != train.classes:
+            raise MosoError(f"the {split} split of {name} has other classes than the training split")
+        if outputs(samples) != outputs(train):
+            raise MosoError(
+                f"the {split} split of {name} has {outputs(samples)} targets a sample, the training split "
+                f"{outputs(train)}"
+            )

@@ -12,7 +12,17 @@ from moso.errors import MosoError
 from moso.evidence.estimators import Estimator, EstimatorName, as_estimator
 from moso.evidence.terms import StepTerms
 from moso.evidence.trajectory import TrajectoryPoint, check_fits
-from moso.gradients import PROBES, Loss, Point, batch_size_for, cross_entropy, to_device
+from moso.gradients import (
+    PROBES,
+    Loss,
+    Point,
+    Risk,
+    batch_size_for,
+    cross_entropy,
+    directional_derivatives,
+    risk_gradient,
+    to_device,
+)
 
 ParameterFilter = Callable[[str], bool]
 
@@ -28,11 +38,13 @@ def step_terms(
     parameters: ParameterFilter | None = None,
     loader_workers: int = 0,
     estimator: Estimator | EstimatorName = "exact",
+    risk: Risk | None = None,
 ) -> StepTerms:
     """The terms of one time step, in the order of `positions`; `model` lends its architecture and keeps its weights.
 
     Without a `batch_size` one is found that suits the network and the device. `estimator` is a cheaper way than the
-    exact one, by name or with settings of its own.
+    exact one, by name or with settings of its own. With a `risk` its gradient takes the place of the samples' own mean
+    gradient, and squared norms, which are of no use then, are zero.
 
     >>> from moso.data.views import as_view
     >>> model, view = nn.Linear(2, 2), as_view((np.eye(2), [0, 1]))
@@ -50,11 +62,20 @@ def step_terms(
     def batches(chosen: NDArray[np.int64]) -> Iterable[Any]:
         return load(view, split_evenly(chosen, size), 0, loader_workers)
 
+    if risk is not None:
+        if as_estimator(estimator).name != "exact":
+            raise MosoError("another risk than the training risk is differentiated exactly; use estimator 'exact'")
+        dot = directional_derivatives(at, lambda: batches(positions), risk_gradient(at, risk), point.groups)
+        return _checked(StepTerms(point.step, point.learning_rates, dot, np.zeros_like(dot), False), positions)
     measured = as_estimator(estimator).time_step(at, batches, positions, point.groups, point.step)
-    dot, squared_norm = measured.dot, measured.squared_norm
+    return _checked(StepTerms(point.step, point.learning_rates, measured.dot, measured.squared_norm), positions)
+
+
+def _checked(terms: StepTerms, positions: NDArray[np.int64]) -> StepTerms:
+    dot, squared_norm = terms.dot, terms.squared_norm
     if dot.shape[1] != len(positions):
         raise MosoError(f"the loss gave {dot.shape[1]} values for {len(positions)} samples; it must give one a sample")
     if not (np.isfinite(dot).all() and np.isfinite(squared_norm).all()):
         bad = int(positions[np.argmax(~np.isfinite(dot + squared_norm).all(axis=0))])
-        raise MosoError(f"the gradient of sample {bad} at step {point.step} is not finite; look at its input and loss")
-    return StepTerms(point.step, point.learning_rates, dot, squared_norm)
+        raise MosoError(f"the gradient of sample {bad} at step {terms.step} is not finite; look at its input and loss")
+    return terms

@@ -3,6 +3,9 @@
     dot          = G . g_z       the mean gradient of the partition along the sample's own
     squared_norm = |g_z|^2
 
+Where scores are by another risk than that of the samples themselves, `G` is its gradient, and the sample's own part in
+it, which the squared norm is there for, does not exist.
+
 On disk `terms/part-000/step-00000123.npz`: both `[samples]`, or `[groups, samples]` where the optimiser has
 several parameter groups with rates of their own, in the order of the partition's positions.
 """
@@ -27,6 +30,8 @@ class StepTerms:
     learning_rates: tuple[float, ...]
     dot: NDArray[np.float64]
     squared_norm: NDArray[np.float64]
+    own_risk: bool = True
+    """Whether `G` is the gradient of these samples' own mean loss; otherwise it is that of another risk."""
 
     @property
     def samples(self) -> int:
@@ -55,6 +60,7 @@ def terms_path(folder: Path, step: int) -> Path:
 def write_terms(path: Path, terms: StepTerms) -> None:
     """Write one step's terms atomically."""
     squeeze = len(terms.learning_rates) == 1
+    other = {} if terms.own_risk else {"own_risk": np.array(False)}
     with replacing(path) as temporary, temporary.open("wb") as file:
         np.savez(
             file,
@@ -62,6 +68,7 @@ def write_terms(path: Path, terms: StepTerms) -> None:
             squared_norm=terms.squared_norm[0] if squeeze else terms.squared_norm,
             learning_rates=np.array(terms.learning_rates),
             step=np.array(terms.step),
+            **other,  # type: ignore[arg-type]
         )
 
 
@@ -74,6 +81,7 @@ def read_terms(path: Path) -> StepTerms:
                 tuple(file["learning_rates"].tolist()),
                 np.atleast_2d(file["dot"]),
                 np.atleast_2d(file["squared_norm"]),
+                bool(file.get("own_risk", True)),
             )
     except (ValueError, KeyError, zipfile.BadZipFile) as problem:
         raise MosoError(f"{path} does not hold step terms: {problem}") from problem

@@ -8,6 +8,7 @@ from moso.gradients.losses import Loss, batch_length, cross_entropy, map_tensors
 from moso.gradients.mean import mean_gradient
 from moso.gradients.point import Point, evaluation_mode
 from moso.gradients.probe import PROBES
+from moso.gradients.risk import Risk, RiskFunction, SampleRisk, class_weights, risk_gradient
 from moso.gradients.sketch import sketched_time_step, sketches
 from moso.gradients.subsampled import subsampled_time_step
 
@@ -17,9 +18,13 @@ __all__ = [
     "LiveProducts",
     "Loss",
     "Point",
+    "Risk",
+    "RiskFunction",
+    "SampleRisk",
     "TimeStep",
     "batch_length",
     "batch_size_for",
+    "class_weights",
     "cross_entropy",
     "directional_derivatives",
     "evaluation_mode",
@@ -27,6 +32,7 @@ __all__ = [
     "last_layer_time_step",
     "map_tensors",
     "mean_gradient",
+    "risk_gradient",
     "sketched_time_step",
     "sketches",
     "squared_norms",

@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
-from moso.selection import selectors
+from moso.selection import SELECTORS, selectors
 
 
 def selector_key(selector: str, parameters: str) -> str:
@@ -13,10 +14,16 @@ def selector_key(selector: str, parameters: str) -> str:
     >>> selector_key("median", '{"classes": "balanced", "by": "score"}'), selector_key("median", "{}")
     ('median (classes=balanced)', 'median')
     """
-    known, given = selectors().get(selector), json.loads(parameters)
-    usual = {} if known is None else {option.name: option.default for option in known.options()}
+    usual, given = _usual(selector), json.loads(parameters)
     said = [f"{name}={value}" for name, value in given.items() if name not in usual or usual[name] != value]
     return f"{selector} ({', '.join(said)})" if said else selector
+
+
+@cache
+def _usual(selector: str) -> dict[str, Any]:
+    # Looking for those of other packages takes a while, and is seldom needed.
+    known = SELECTORS.get(selector) or selectors().get(selector)
+    return {} if known is None else {option.name: option.default for option in known.options()}
 
 
 def told_apart(cells: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ import io
 import ipaddress
 import secrets
 import socket
+import sys
 from collections.abc import Callable
 from functools import lru_cache
 from http import HTTPStatus
@@ -62,6 +63,11 @@ class Explorer(ThreadingHTTPServer):
         named = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(self.host, self.host)
         place = f"[{named}]" if ":" in named else named
         return f"http://{place}:{self.port}/{self.token + '/' if self.token else ''}"
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A browser that goes away in the middle of an answer is no error of anybody's."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
 
     @staticmethod
     def is_loopback(host: str) -> bool:

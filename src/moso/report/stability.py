@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.evaluation.overlap import rank_correlations
 from moso.randomness import generator
 from moso.report.evidence import agreements, steps_of
 from moso.run.reading import Run
@@ -19,7 +18,7 @@ from moso.scores.moso_rank import mean_ranks
 
 DRAWS = 8
 # Samples of a partition that are looked at, chosen by address.
-SAMPLES = 3_000
+SAMPLES = 2_000
 
 
 def _standardised(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -74,11 +73,15 @@ def stability_curve(parts: list[NDArray[np.float64]], seed: int) -> dict[str, li
 
 
 def _agreement(parts: list[NDArray[np.float64]], first: NDArray[np.int64], second: NDArray[np.int64]) -> float:
-    values = []
-    for terms in parts:
-        pair = {"first": terms[np.sort(first)].mean(axis=0), "second": terms[np.sort(second)].mean(axis=0)}
-        values.append(float(rank_correlations(pair).values[0, 1]))
-    return float(np.nan_to_num(np.mean(values)))
+    values = [_spearman(terms[np.sort(first)].mean(axis=0), terms[np.sort(second)].mean(axis=0)) for terms in parts]
+    return float(np.mean(values))
+
+
+def _spearman(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+    """Spearman's correlation, 0 where a side is constant; quicker on short columns than those for many of them."""
+    ranks = [one - one.mean() for one in (mean_ranks(first), mean_ranks(second))]
+    norm = float(np.sqrt(np.square(ranks[0]).sum() * np.square(ranks[1]).sum()))
+    return float(ranks[0] @ ranks[1]) / norm if norm > 0 else 0.0
 
 
 def _row(k: int, values: list[float]) -> list[float]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from moso.errors import MosoError, unknown_name
 from moso.methods import Method, find_method
-from moso.scores import Score, classes_needed, scores
+from moso.scores import Score, classes_needed, is_recorded, scores
 from moso.selection import Selector, find_selector, selectors
 from moso.settings import Settings
 
@@ -71,6 +71,9 @@ class Choice:
         unknown = asked - {*_BEHIND, "scores", "hard"}
         if unknown:
             return f"selector {selector!r} needs {min(unknown)!r}, which no run records; call moso.select with it"
+        missing = [name for name in sorted(self.needs()) if not is_recorded(name)]
+        if missing and self.score is not None:
+            return f"score {self.score.name!r} needs {missing[0]!r}, which no run records"
         return None
 
     def by_class(self) -> bool:

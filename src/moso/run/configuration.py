@@ -63,6 +63,16 @@ class Configuration(BaseModel):
     partitions: int = Field(5, ge=1, description="the paper's I; 1 means none")
     time_steps: int = Field(10, ge=1, description="the paper's sampled time steps, K")
     sampling: Sampling = Field("stratified", description="how time steps are drawn; 'uniform' is the paper's")
+    risk: Literal["train", "validation", "own"] = Field(
+        "train", description="what samples are judged by: the risk of 'train', the paper's, or of 'validation' data"
+    )
+    validation: str | None = Field(None, description="name or path of the data that --risk validation means")
+    validation_share: float = Field(
+        0.0, ge=0, lt=1, description="share of the training data held out for --risk validation; 0 = none"
+    )
+    probes: int = Field(
+        0, ge=0, description="moso-adjoint: random probes of each sample's effect on its own loss; 0 = left out"
+    )
     form: Form = Field("paper", description="'paper' or 'centred' form of the score")
     parameters: Literal["all", "head"] = Field("all", description="which parameters' gradients are compared")
     estimator: Literal["exact", "subsampled", "sketched", "last-layer", "in-run"] = Field(
@@ -180,6 +190,14 @@ class Configuration(BaseModel):
                 raise unknown_name("baseline", name, BASELINES)
         if self.estimator == IN_RUN:
             check_in_run(self.surrogate)
+        if self.risk != "train" and self.estimator != "exact":
+            raise MosoError(
+                f"--risk {self.risk} is differentiated exactly; it does not go with estimator {self.estimator}"
+            )
+        if self.risk != "train" and self.probes:
+            raise MosoError(
+                f"probes = {self.probes}: only the training risk has a self term to probe; leave --probes out"
+            )
 
     def to_toml(self) -> str:
         """The whole configuration as TOML."""
@@ -239,6 +257,16 @@ class Configuration(BaseModel):
             return (
                 f"method {choice.method!r} needs the gradient norms of all samples, which estimator "
                 f"{self.estimator!r} does not measure; use --estimator exact"
+            )
+        if "norms" in needs and self.risk != "train":
+            return (
+                f"method {choice.method!r} needs gradient norms, which are not measured with --risk {self.risk}; use "
+                "--risk train"
+            )
+        if "adjoint" in needs and self.surrogate.precision != "float32":
+            return (
+                f"method {choice.method!r} differentiates training in float32, not in {self.surrogate.precision}; "
+                "use a recipe with precision 'float32'"
             )
         if "predictions" in needs and self.partitions < 2:
             return (

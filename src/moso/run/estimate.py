@@ -17,6 +17,9 @@ from moso.training.loop import threads, train
 
 CALIBRATION_STEPS = 5
 CALIBRATION_SAMPLES = 256
+# What the adjoint of a training takes, in trainings, and what every probe adds (docs/adjoint.md).
+ADJOINT_RUNS = 5.0
+ADJOINT_PROBE = 2.5
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,11 @@ def _measurements(job: Job) -> list[StageEstimate]:
     if "terms" in needs and c.estimator != IN_RUN:
         seconds = c.time_steps * len(positions) * _scoring_seconds(job, positions, job.estimator(c.seed))
         what = f"{c.time_steps} time steps of {len(positions)} samples"
+        found.append(StageEstimate("score", what, c.seeds * c.partitions, seconds))
+    if "adjoint" in needs:
+        steps = job.total_steps(positions)
+        seconds = (ADJOINT_RUNS + ADJOINT_PROBE * c.probes) * steps * _step_seconds(job, retraining=False)
+        what = f"the adjoint of {steps} steps, {c.probes} probes"
         found.append(StageEstimate("score", what, c.seeds * c.partitions, seconds))
     if "early-norms" in needs:
         # The first of a time step's two sweeps.

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from moso.adjoint import AdjointTerms
 from moso.errors import MosoError
 from moso.evidence import (
     Dynamics,
@@ -22,6 +23,7 @@ from moso.evidence import (
 )
 from moso.evidence.arrays import read
 from moso.evidence.early import read_early
+from moso.run.adjoint import read_adjoints
 from moso.run.choice import Choice
 from moso.run.embedding import embedding_path
 from moso.run.job import Job
@@ -86,6 +88,11 @@ class SeedEvidence:
                 raise MosoError(f"{missing[0]} is missing: partition {part} was not scored; run `moso score` first")
             found.append(PartitionTerms(self.job.total_steps(positions), [read_terms(path) for path in paths]))
         return found
+
+    @cached_property
+    def adjoint(self) -> Sequence[AdjointTerms]:
+        """What the derivative of every partition's training says."""
+        return read_adjoints(self.job, self.seed)
 
     def dynamics(self, initialisation: int = 0) -> Dynamics:
         """What a reference said while it trained."""

@@ -17,7 +17,7 @@ from moso.errors import MosoError
 from moso.evaluation.metrics import Metric, PerSample, accuracy, mean_loss, measured, own_metric, r_squared
 from moso.evidence import Estimator, ParameterFilter, sample_steps
 from moso.evidence.estimators import IN_RUN
-from moso.gradients import Loss
+from moso.gradients import Loss, Risk, SampleRisk
 from moso.models import build_model, classifier_head
 from moso.run.configuration import Configuration
 from moso.run.directory import RunDirectory
@@ -55,6 +55,7 @@ class Job:
     own_loss: Loss | None = None
     effort: Effort = Effort()
     own_metric: PerSample | None = None
+    own_risk: Risk | None = None
 
     @classmethod
     def open(cls, root: Path, configuration: Configuration | None = None, effort: Effort | None = None) -> "Job":
@@ -86,6 +87,24 @@ class Job:
     def loss(self) -> Loss:
         """What is minimised, `loss(model, batch) -> [batch]`."""
         return self.own_loss or loss_for(self.data.train)
+
+    def risk(self) -> Risk | None:
+        """What samples are judged by where it is not the training risk of their own partition."""
+        match self.configuration.risk:
+            case "train":
+                return None
+            case "validation":
+                if self.data.validation is None:
+                    raise MosoError(
+                        "--risk validation needs validation data: give --validation NAME, or hold a share of the "
+                        "training data out with --validation-share 0.1"
+                    )
+                view, count = self.data.validation.evaluation_view(), len(self.data.validation)
+                return SampleRisk(view, np.arange(count), loader_workers=self.effort.loader_workers)
+            case "own":
+                if self.own_risk is None:
+                    raise MosoError("--risk own is a function of yours that no file holds; use moso.prune(risk=...)")
+                return self.own_risk
 
     @cached_property
     def metric(self) -> Metric:
@@ -150,7 +169,8 @@ class Job:
         if c.classless == bool(self.data.train.classes):
             found = "classes" if self.data.train.classes else "no classes"
             raise MosoError(f"the configuration says classless = {str(c.classless).lower()}, but the data has {found}")
-        surrogates = bool(c.needs() & {"terms", "predictions"}) or c.partitions == 1
+        self.risk()
+        surrogates = bool(c.needs() & {"terms", "predictions", "adjoint"}) or c.partitions == 1
         for seed in c.all_seeds() if surrogates else ():
             for positions in self.partitions(seed):
                 self.time_steps(positions, seed)
@@ -185,4 +205,6 @@ def load_data(configuration: Configuration) -> DataSet:
         seed=c.seed,
         test_share=c.test_share,
         memory_limit=c.memory_limit_bytes,
+        validation=c.validation,
+        validation_share=c.validation_share,
     )

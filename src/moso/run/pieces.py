@@ -21,6 +21,7 @@ from moso.evidence import Recorder, Trajectory, step_terms, terms_path, write_te
 from moso.evidence.estimators import IN_RUN
 from moso.files import write_json
 from moso.progress import Progress
+from moso.run.adjoint import adjoint_path, measure_adjoint
 from moso.run.cells import Cell, cell_path
 from moso.run.job import Job
 from moso.run.measuring import noted
@@ -68,9 +69,10 @@ def train_partition(
     columns: Sequence[str] = (),
     early: bool = False,
     final: bool = False,
+    replay: bool = False,
 ) -> None:
     """Train the surrogate of one partition; it leaves its trajectory, its history, its network and what was asked."""
-    home, training = partition_training(job, seed, part, columns, early, final)
+    home, training = partition_training(job, seed, part, columns, early, final, replay)
     if is_trained(home, training):
         return
     recorder: Recorder | None = None
@@ -102,12 +104,19 @@ def train_partition(
 
 
 def partition_training(
-    job: Job, seed: int, part: int, columns: Sequence[str] = (), early: bool = False, final: bool = False
+    job: Job,
+    seed: int,
+    part: int,
+    columns: Sequence[str] = (),
+    early: bool = False,
+    final: bool = False,
+    replay: bool = False,
 ) -> tuple[Path, Training]:
     """The seed's folder, and the training of one partition's surrogate that leaves this."""
     positions = job.partitions(seed)[part]
-    training = Training(seed, part_name(part), positions, seed, tuple(columns), early, final)
-    return job.directory.of_seed(job.configuration, seed), training
+    home = job.directory.of_seed(job.configuration, seed)
+    replay = replay and not adjoint_path(home, part).exists()
+    return home, Training(seed, part_name(part), positions, seed, tuple(columns), early, final, replay=replay)
 
 
 def _in_run(job: Job, seed: int, part: int) -> InRun:
@@ -143,6 +152,7 @@ def score_partition(job: Job, progress: Progress, seed: int, part: int) -> None:
                 parameters=job.parameter_filter,
                 loader_workers=job.effort.loader_workers,
                 estimator=estimator,
+                risk=job.risk(),
             )
             write_terms(path, terms)
             computed(job, "score", piece_name(seed, part_name(part)), time.monotonic() - started)
@@ -216,6 +226,7 @@ PIECES: dict[str, Callable[..., None]] = {
     "train": train_partition,
     "reference": train_reference,
     "score": score_partition,
+    "adjoint": measure_adjoint,
     **MEASURES,
     "evaluate": retrain,
 }
@@ -236,6 +247,9 @@ def is_complete(job: Job, piece: Piece) -> bool:
             return is_trained(*partition_training(job, **piece.arguments))
         case "reference":
             return is_trained(*reference_training(job, **piece.arguments))
+        case "adjoint":
+            home = job.directory.of_seed(job.configuration, piece.arguments["seed"])
+            return adjoint_path(home, piece.arguments["part"]).exists()
         case "score":
             seed, part = piece.arguments["seed"], piece.arguments["part"]
             folder = job.directory.of_seed(job.configuration, seed) / "terms" / part_name(part)

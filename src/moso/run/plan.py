@@ -33,7 +33,7 @@ def needs_reference(needs: frozenset[str]) -> bool:
 
 def needs_surrogates(needs: frozenset[str]) -> bool:
     """Whether every partition has to have a network."""
-    return bool(needs & {"terms", "predictions"})
+    return bool(needs & {"terms", "predictions", "adjoint"})
 
 
 def averages(needs: frozenset[str]) -> bool:
@@ -53,6 +53,8 @@ def training(job: Job, needs: frozenset[str]) -> list[Piece]:
             leaves: dict[str, Any] = {"final": "predictions" in needs}
             if reference and shared:
                 leaves = {"columns": recorded, "early": True, "final": True}
+            if "adjoint" in needs:
+                leaves["replay"] = True
             for part in range(c.partitions):
                 arguments = {"seed": seed, "part": part, **leaves}
                 found.append(Piece("train", piece_name(seed, part_name(part)), arguments))
@@ -72,6 +74,8 @@ def measuring(job: Job, needs: frozenset[str]) -> list[Piece]:
     for seed in c.all_seeds():
         # The longest first: an embedding is a training of its own.
         found += [_measure(what, seed, reference_name(0)) for what in _ONCE if what in needs]
+        if "adjoint" in needs:
+            found += [_measure("adjoint", seed, part_name(part), part=part) for part in range(c.partitions)]
         if "terms" in needs:
             found += [_measure("score", seed, part_name(part), part=part) for part in range(c.partitions)]
         for what in _EARLY:

@@ -57,6 +57,12 @@ def _made_by(given: SeedEvidence, score: Score, settings: Settings) -> dict[str,
         found |= {"parameters": c.parameters, "estimator": c.estimator}
         found["total_steps"] = [part.total_steps for part in given.terms]
         found["steps"] = [[step.step for step in part.steps] for part in given.terms]
+    if needs & {"terms", "adjoint"}:
+        found |= {"risk": c.risk} if c.risk != "train" else {}
+    if "adjoint" in needs:
+        # A probe's noise belongs to the score: the mean standard error beside the spread of what it blurs.
+        noise = [float(np.sqrt(np.mean(part.score_variance()))) for part in given.adjoint]
+        found |= {"partitions": c.partitions, "probes": c.probes, "standard_error": noise if c.probes > 1 else None}
     if needs & {"early-errors", "early-norms"}:
         found |= {"initialisations": c.initialisations, "early_epoch": c.early_epoch}
     if needs - {"terms", "norms", "labels"}:

@@ -45,6 +45,8 @@ def begin(job: Job) -> None:
     fingerprint = {"train": job.data.train.fingerprint()}
     if job.data.test is not None:
         fingerprint["test"] = job.data.test.fingerprint()
+    if job.data.validation is not None:
+        fingerprint["validation"] = job.data.validation.fingerprint()
     before = job.directory.manifest().get("dataset")
     if before is not None and before["fingerprint"] != fingerprint:
         raise MosoError(

@@ -8,15 +8,17 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from moso.adjoint import ReplayRecorder
 from moso.evidence import Dynamics, DynamicsRecorder, read_state, write_state
 from moso.evidence.dynamics import is_recorded
+from moso.evidence.trajectory import point_path
 from moso.files import write_json
 from moso.progress import Progress
 from moso.run.job import Job
@@ -31,9 +33,9 @@ _PURPOSE = "purpose.json"
 class Training:
     """A network to be trained: on what, from where, and what it is to leave.
 
-    `columns` are those of its dynamics, `early` and `final` the networks that must be there afterwards. `whole` says
-    whether it is trained to the end or up to the early epoch. `seed` is that of the pipeline, `own_seed` that of its
-    batches.
+    `columns` are those of its dynamics, `early` and `final` the networks that must be there afterwards, `replay` says
+    that the adjoint will run it again. `whole` says whether it is trained to the end or up to the early epoch. `seed`
+    is that of the pipeline, `own_seed` that of its batches.
     """
 
     seed: int
@@ -44,6 +46,7 @@ class Training:
     early: bool = False
     final: bool = False
     whole: bool = True
+    replay: bool = False
 
 
 def part_name(part: int) -> str:
@@ -70,6 +73,11 @@ def network_path(home: Path, name: str, moment: Moment) -> Path:
 def dynamics_folder(home: Path, name: str) -> Path:
     """Where the dynamics of a training are; those of a reference keep its name whoever was trained for it."""
     return home / "dynamics" / (reference_name(0) if name == part_name(0) else name)
+
+
+def replay_folder(home: Path, name: str) -> Path:
+    """Where a training leaves the checkpoints from which it can be run again."""
+    return home / "state" / name / "replay"
 
 
 def initial_state_path(job: Job, seed: int) -> Path:
@@ -99,10 +107,19 @@ def is_trained(home: Path, training: Training) -> bool:
     wanted: dict[Moment, bool] = {"early": training.early, "final": training.final}
     if any(asked and not network_path(home, training.name, moment).exists() for moment, asked in wanted.items()):
         return False
+    if training.replay and not _can_be_replayed(home, training.name):
+        return False
     if not training.columns:
         return True
     folder = dynamics_folder(home, training.name)
     return is_recorded(folder) and set(training.columns) <= set(Dynamics.open(folder).columns)
+
+
+def _can_be_replayed(home: Path, name: str) -> bool:
+    # The last checkpoint is written last; all of them go when the adjoint is there.
+    written = sorted(replay_folder(home, name).glob("step-*.safetensors"))
+    total = json.loads((home / "state" / name / "history.json").read_text(encoding="utf-8"))["total_steps"]
+    return bool(written and written[-1] == point_path(replay_folder(home, name), total))
 
 
 def train_network(
@@ -122,14 +139,20 @@ def train_network(
     if is_trained(home, replace(training, early=False)):
         # All but the network at the early epoch is there: the same training again, just so far.
         training, on_step, in_run = replace(training, columns=(), final=False, whole=False), None, None
+    elif is_trained(home, replace(training, early=False, replay=False)):
+        # All but the checkpoints is there, or all but both: the same training again, to the end.
+        training, on_step, in_run = replace(training, columns=()), None, None
     folder = home / "state" / training.name
     recipe, per_epoch = job.configuration.surrogate, job.steps_per_epoch(training.positions)
     early_step = job.configuration.early_epoch * per_epoch
     position = _position(folder, training)
+    replayed = ReplayRecorder(replay_folder(home, training.name), job.total_steps(training.positions))
 
     def step_made(model: nn.Module, optimizer: torch.optim.Optimizer, step: int, epoch: int) -> None:
         if on_step is not None:
             on_step(model, optimizer, step, epoch)
+        if training.replay:
+            replayed.step(model, optimizer, step, epoch)
         if training.early and step == early_step:
             write_state(network_path(home, training.name, "early"), model.state_dict(), {"step": step})
 
@@ -160,7 +183,9 @@ def train_network(
 def _position(folder: Path, training: Training) -> Path:
     """Where the training goes on after a kill; a position on the way to something else is no use and goes."""
     position, purpose = folder / "position.safetensors", folder / _PURPOSE
-    wanted = {"columns": sorted(training.columns), "early": training.early, "whole": training.whole}
+    wanted: dict[str, Any] = {"columns": sorted(training.columns), "early": training.early, "whole": training.whole}
+    if training.replay:
+        wanted["replay"] = True
     if position.exists() and not (purpose.exists() and json.loads(purpose.read_text(encoding="utf-8")) == wanted):
         position.unlink()
     write_json(purpose, wanted)

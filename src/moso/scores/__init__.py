@@ -5,7 +5,7 @@ from moso.scores.moso import agreement, moso
 from moso.scores.moso_rank import moso_rank
 from moso.scores.moso_standardised import moso_standardised
 from moso.scores.registry import SCORES, find_score, scores
-from moso.scores.score import Form, Hard, Score, ScoreInput, classes_needed
+from moso.scores.score import Form, Hard, Score, ScoreInput, classes_needed, is_recorded
 
 __all__ = [
     "SCORES",
@@ -17,6 +17,7 @@ __all__ = [
     "agreement",
     "classes_needed",
     "find_score",
+    "is_recorded",
     "moso",
     "moso_rank",
     "moso_standardised",

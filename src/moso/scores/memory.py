@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from moso.adjoint import AdjointTerms
 from moso.data.samples import id_keys
 from moso.errors import MosoError
 from moso.evidence import Dynamics, PartitionTerms
@@ -29,6 +30,7 @@ class MemoryInput:
     labels: NDArray[np.int64] | None = None
     partition_terms: Sequence[PartitionTerms] | None = None
     parts: Sequence[NDArray[np.int64]] | None = None
+    adjoints: Sequence[AdjointTerms] | None = None
     recorded: Dynamics | None = None
     finals: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     errors: NDArray[np.float32] | None = None
@@ -57,6 +59,11 @@ class MemoryInput:
     def terms(self) -> Sequence[PartitionTerms]:
         """The step terms of every partition."""
         return _there(self.partition_terms, "step terms")
+
+    @property
+    def adjoint(self) -> Sequence[AdjointTerms]:
+        """What the derivative of every partition's training says."""
+        return _there(self.adjoints, "the adjoint of a training run")
 
     def dynamics(self, initialisation: int = 0) -> Dynamics:
         """What was recorded while training."""

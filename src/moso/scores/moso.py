@@ -8,6 +8,8 @@ mean gradient expressed through the two stored terms:
     M(z)   = T/N * 1/K * sum_k eta_{t_k} a_{t_k}(z)                                        (paper)
     M_c(z) = T/(N-1) * 1/K * sum_k eta_{t_k} (a_{t_k}(z) - grad L(S\\z, w_{t_k}) . G)      (centred)
 
+Where the user chose another risk R than that of the training samples, `a_t(z) = grad R(w_t) . g_z`.
+
 The centred form is the first-order expansion before the paper drops a term that is the same for all samples
 up to O(1/N): it ranks alike inside a partition and differs in sign. Keep: high. Hard: low. The ranking carries the
 meaning, not the sign. `eta_t a_t` falls by a factor of 10 to 30 over a run, so this average is in effect the
@@ -34,6 +36,11 @@ def agreement(terms: StepTerms, form: Form = "paper") -> NDArray[np.float64]:
     """
     N = terms.samples
     rates = np.array(terms.learning_rates)[:, None]
+    if not terms.own_risk:
+        # Another risk leaves no sample out, and its gradient along G is the mean of that along every g_z.
+        a = terms.dot - (terms.dot.mean(axis=1, keepdims=True) if form == "centred" else 0.0)
+        of_risk: NDArray[np.float64] = (rates * a).sum(axis=0)
+        return of_risk
     a = (N * terms.dot - terms.squared_norm) / (N - 1)
     if form == "centred":
         # grad L(S\\z) . G = (N |G|^2 - G . g_z) / (N - 1), and |G|^2 is the mean of G . g_z.

@@ -3,6 +3,7 @@
 Evidence has names. Scores declare those they read, so that training leaves just that:
 
     terms               the step terms of every partition's surrogate
+    adjoint             what leaving a sample out does to the risk, by differentiating the surrogates' trainings
     norms               step terms whose squared norms are those of every sample, which cheap estimators leave out
     labels              classes
     dynamics:COLUMN     a column recorded while the reference network trained
@@ -22,10 +23,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from moso.adjoint import AdjointTerms
 from moso.errors import MosoError
 from moso.evidence import Dynamics, PartitionTerms
+from moso.evidence.outputs import COLUMNS
 from moso.settings import Option, Settings, options, resolve
 
+EVIDENCE = frozenset(
+    {
+        *("terms", "norms", "adjoint", "labels", "features", "predictions"),
+        *("early-errors", "early-norms", "embedding", "influences"),
+    }
+)
 Form = Literal["paper", "centred"]
 Hard = Literal["high", "low"]
 # Which scores a method keeps: the highest, or those in the middle.
@@ -66,6 +75,10 @@ class ScoreInput(Protocol):
     @property
     def terms(self) -> Sequence[PartitionTerms]:
         """The step terms of every partition."""
+
+    @property
+    def adjoint(self) -> Sequence[AdjointTerms]:
+        """What the derivative of every partition's training says."""
 
     def dynamics(self, initialisation: int = 0) -> Dynamics:
         """What the reference network said while it trained."""
@@ -134,6 +147,16 @@ class Score:
                 f"score {self.name!r} left sample {given.ids[int(np.argmax(np.isnan(values)))]} without one"
             )
         return values
+
+
+def is_recorded(name: str) -> bool:
+    """Whether there is evidence of this name.
+
+    >>> is_recorded("dynamics:margin"), is_recorded("dynamics:mood"), is_recorded("terms")
+    (True, False, True)
+    """
+    kind, _, column = name.partition(":")
+    return name in EVIDENCE or (kind in ("dynamics", "final") and column in COLUMNS)
 
 
 def classes_needed(needs: frozenset[str]) -> bool:

@@ -125,6 +125,9 @@ def test_what_cannot_be_had_is_said_before_anything_is_trained(tmp_path):
     target = (numbers[0], numbers[0][:, 0])
     with pytest.raises(MosoError, match="method 'aum' looks at predicted classes"):
         moso.prune(target, ratio=0.5, method="aum", loss=moso.squared_error, model="mlp-w8", out=tmp_path / "run")
+    odd = Score("odd", "looks for what nobody records", lambda given: np.zeros(120), frozenset({"dynamics:mood"}))
+    with pytest.raises(MosoError, match="score 'odd' needs 'dynamics:mood', which no run records"):
+        moso.prune(digits(), ratio=0.5, method=odd, out=tmp_path / "run", **SMALL)
     with pytest.raises(MosoError, match="score 'random' has no hard end"):
         moso.prune(digits(), ratio=0.5, method="random", selector="coverage", **SMALL)
     assert not (tmp_path / "run" / "run.toml").exists()

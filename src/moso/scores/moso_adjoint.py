@@ -1,0 +1,41 @@
+"""`moso-adjoint`: Definition 1 to first order, by the derivative of the training run itself.
+
+Believes what Definition 1 says, that a sample is worth what the risk gains by its having been there, and assumes
+nothing about training but that it is smooth enough for a derivative: every update of the surrogate is differentiated as
+it was taken, from the last to the first (`moso.adjoint`). With `dR` the first-order change of the risk of all samples
+when the sample's loss weighs 0 in all its batches, and `dl` that of its own loss:
+
+    M(z) = dR(z)                              a validation risk; or the training risk without probes
+    M(z) = (N dR(z) - dl(z)) / (N - 1)        the training risk of all the others, `dl` from random probes
+
+Keep: high. Hard: low. In the units and the sign of Definition 1. Faithful to exact leave-one-out where training is
+gentle (docs/adjoint.md says where), at the cost of about five more trainings of every surrogate.
+
+Source: the derivative of Definition 1 of Tan et al., NeurIPS 2023. Training was differentiated backwards before, by
+Maclaurin et al., ICML 2015, and for the influence of samples by Hara et al., NeurIPS 2019.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moso.scores.score import Score, ScoreInput
+
+
+def moso_adjoint(given: ScoreInput) -> NDArray[np.float64]:
+    """The score of every sample, computed inside each partition."""
+    scores = np.full(len(given.keys), np.nan)
+    for positions, terms in zip(given.partitions, given.adjoint, strict=True):
+        scores[positions] = terms.scores()
+    return scores
+
+
+MOSO_ADJOINT = Score(
+    "moso-adjoint",
+    "Definition 1 to first order: the derivative of the whole training run by the sample's loss weight",
+    moso_adjoint,
+    frozenset({"adjoint"}),
+    hard="low",
+    scale="a change of risk to first order, in the units of Definition 1",
+    formula="sum_t u_t . (G - g) / (B - 1), u_t from lambda_t = (d step_t / d state)^T lambda_{t+1}",
+    source="Tan et al., NeurIPS 2023, Definition 1; Hara et al., NeurIPS 2019",
+)

@@ -13,7 +13,10 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 
 @pytest.mark.parametrize(
     "page",
-    [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("library", "selectors", "text-and-regression"))],
+    [
+        ROOT / "README.md",
+        *(ROOT / "docs" / f"{name}.md" for name in ("library", "methods", "selectors", "text-and-regression")),
+    ],
     ids=lambda page: page.name,
 )
 def test_python_blocks_run_from_top_to_bottom(page, tmp_path, monkeypatch):

@@ -78,8 +78,10 @@ export function selectionBar(model: Model): HTMLElement {
       h("div", { title: title || null }, h("dt", {}, name), h("dd", {}, value, " ", more ? h("small", {}, more) : null)),
     );
   };
+  const inWords = h("p", { class: "on-paper" });
   const show = (): void => {
-    const { ratio } = model.choice;
+    const { method, selector, ratio } = model.choice;
+    inWords.textContent = `${method} (${selector}), ${percent(ratio, 1)} removed`;
     slider.value = String(ratio);
     slider.setAttribute("aria-valuetext", percent(ratio, 1));
     exact.value = String(Number((100 * ratio).toFixed(2)));
@@ -112,6 +114,7 @@ export function selectionBar(model: Model): HTMLElement {
       ticks,
       h("span", { class: "exact" }, exact, " %"),
     ),
+    inWords,
     figures,
   );
 }

@@ -1,6 +1,7 @@
 /** The page: five views of one run, and the bar they share. */
 
 import { selectionBar } from "./bar";
+import { paintAll } from "./charts/frame";
 import { h } from "./dom";
 import { Model } from "./model";
 import { keepingOrder, keptCount } from "./orders";
@@ -13,6 +14,9 @@ import { overview } from "./views/overview";
 import { samplesView } from "./views/samples";
 import { trainingView } from "./views/training";
 import type { View } from "./views/view";
+
+/** With more samples than this, only views that were looked at are up to date on paper. */
+const PRINTED = 200_000;
 
 const about: About = JSON.parse(document.getElementById("about")!.textContent!);
 const model = new Model(about.mode === "file" ? new InFile(about) : new Served(about));
@@ -69,14 +73,27 @@ model.on("loaded", refresh);
 model.on("kept", () => {
   if (current !== "samples") refresh();
 });
-// On paper all views follow each other.
+// On paper all views follow each other; samples only if they are what was looked at, as they were looked at. There is no
+// time to compute when a browser prints, so the other views are made while nobody waits.
+let theme: string | undefined;
 window.addEventListener("beforeprint", () => {
-  panes.forEach((pane) => (pane.hidden = false));
-  views.forEach((view) => view.update());
+  theme = document.documentElement.dataset.theme;
+  document.documentElement.dataset.theme = "light";
+  panes.forEach((pane, number) => (pane.hidden = views[number].name === "samples" && current !== "samples"));
+  paintAll();
 });
 window.addEventListener("afterprint", () => {
+  if (theme === undefined) delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
   panes.forEach((pane, number) => (pane.hidden = views[number].name !== current));
 });
+if (model.count <= PRINTED) {
+  let waiting = 0;
+  model.on("kept", () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => views.forEach((view) => view.name !== "samples" && view.update()), 1500);
+  });
+}
 turn();
 
 const ready = model.load().then(() => {

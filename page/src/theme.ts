@@ -1,5 +1,6 @@
 /** Light, dark, or as the system has it; print is always light. */
 
+import { paintAll } from "./charts/frame";
 import { h } from "./dom";
 
 const MODES = ["system", "light", "dark"] as const;
@@ -22,7 +23,7 @@ function set(mode: Mode): void {
   } catch {
     // as above: it is forgotten when the page is closed
   }
-  document.dispatchEvent(new Event("themechange"));
+  paintAll();
 }
 
 /** A button that goes through the three. */
@@ -45,8 +46,6 @@ export function themeButton(): HTMLButtonElement {
     button.title = text;
   };
   say();
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
-    document.dispatchEvent(new Event("themechange")),
-  );
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paintAll);
   return button;
 }

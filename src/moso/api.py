@@ -20,7 +20,7 @@ from moso.evaluation.metrics import PerSample
 from moso.evidence import Estimator, EstimatorName, ParameterFilter, PartitionTerms, Trajectory, step_terms
 from moso.executors import InProcess
 from moso.gradients import Loss, Risk, cross_entropy
-from moso.methods import Method, find_method
+from moso.methods import Method, find_method, methods
 from moso.progress import Progress, silent
 from moso.randomness import seeded
 from moso.run.configuration import Configuration
@@ -223,9 +223,12 @@ def prune(
 
 
 def _method(method: str | Method | Score) -> Method:
-    if isinstance(method, Score):
-        return Method(method.name, None, "top", method.description)
-    return find_method(method) if isinstance(method, str) else method
+    if isinstance(method, str):
+        return find_method(method)
+    registered = (scores() if isinstance(method, Score) else methods()).get(method.name)
+    if method.name in methods() and registered is not method:
+        raise MosoError(f"{method.name!r} is the name of a method of moso's own; give yours another")
+    return Method(method.name, None, "top", method.description) if isinstance(method, Score) else method
 
 
 def _needs_of(method: Method) -> frozenset[str]:

@@ -1,5 +1,8 @@
 """Risks and the adjoint through a run: flags, files, kills, partitions, and Proposition 1.1 with another risk."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -186,3 +189,10 @@ def test_a_self_term_is_trusted_by_as_much_as_is_not_noise():
     assert exact.scores() == pytest.approx((3 * change - own) / 2)
     assert noise.trust() == 0.0
     assert noise.scores() == pytest.approx((3 * change - own.mean()) / 2)
+
+
+def test_the_examples_of_the_page_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[2] / "docs" / "adjoint.md").read_text(encoding="utf-8")
+    [block] = re.findall(r"^```python\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
+    exec(compile(block, "docs/adjoint.md", "exec"), {})

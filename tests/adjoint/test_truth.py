@@ -63,7 +63,7 @@ PROBLEMS = {
     "momentum": ("tanh", {"epochs": 10, "momentum": 0.9}, 0.98),
     "mini-batches": ("tanh", {"epochs": 5, "batch_size": 15}, 0.98),
     "batch-norm": ("smooth-norm", {"epochs": 5, "batch_size": 20}, 0.95),
-    "everything": ("convnet-w4", {"epochs": 3, "batch_size": 20, **HARD, "learning_rate": 0.03}, 0.95),
+    "everything": ("convnet-w4", {"epochs": 2, "batch_size": 20, **HARD, "learning_rate": 0.03}, 0.95),
 }
 
 
@@ -107,4 +107,4 @@ def test_probes_scatter_around_the_self_term_as_they_say(tmp_path):
     deviation = (probed.own_change - exact.own_change) / np.sqrt(probed.own_variance)
     assert 0.3 < np.sqrt(np.square(deviation).mean()) < 3
     assert (probed.change == adjoint_sweep(replay).change).all()
-    assert (probed.score_variance() > 0).all()
+    assert (probed.own_variance > 0).all()

@@ -10,7 +10,7 @@ from torch.utils.data import Dataset
 import moso
 from moso.errors import MosoError
 from moso.methods import METHODS, Method
-from moso.scores import Score
+from moso.scores import Score, find_score
 from moso.selection import Selector
 
 SMALL = {"model": "mlp-w8", "recipe": "quick", "time_steps": 2, "partitions": 2, "batch_size": 16, "epochs": 3}
@@ -88,6 +88,16 @@ def test_a_selector_and_a_method_of_ones_own(tmp_path):
     mine = Method("covered", "aum", "coverage", "AUM covered", {"cut": 0.0, "strata": 3})
     one = moso.prune(digits(), ratio=0.5, method=mine, out=tmp_path / "run", **SMALL)
     assert '"strata": 3' in one.run.selection("covered").parameters
+
+
+def test_nobody_takes_the_name_of_ours():
+    impostor = Score("aum", "another", lambda given: np.zeros(120))
+    with pytest.raises(MosoError, match="'aum' is the name of a method of moso's own"):
+        moso.prune(digits(), ratio=0.5, method=impostor, **SMALL)
+    with pytest.raises(MosoError, match="'moso' is the name of a method of moso's own"):
+        moso.prune(digits(), ratio=0.5, method=Method("moso", "aum", "top", "another"), **SMALL)
+    ours = moso.prune(digits(), ratio=0.5, method=find_score("aum"), **SMALL)
+    assert ours.kept.tolist() == moso.prune(digits(), ratio=0.5, method="aum", **SMALL).kept.tolist()
 
 
 def test_settings_reach_selectors_and_scores():

@@ -135,6 +135,10 @@ def test_what_cannot_be_is_refused_before_anything_is_written(refused, tmp_path,
 
 def test_evidence_that_is_missing_is_named_with_what_would_record_it(refused, run):
     assert "run `moso score` first" in refused("select", run, "--method", "forgetting")
+    said = refused("select", run, "--method", "dual", "--selector", "opt")
+    assert (
+        f"needs influences, which {run} does not have yet; run `moso score {run} --method dual --selector opt`" in said
+    )
     assert "score 'random' has no hard end" in refused("select", run, "--method", "random", "--selector", "coverage")
     assert "'dual' is a score, and this run's has its settings" in refused("select", run, "--setting", "dual.window=3")
 

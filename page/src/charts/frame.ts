@@ -22,17 +22,33 @@ export interface Frame {
 
 const MARGIN = { left: 54, right: 14, top: 10, bottom: 40 };
 
+const painters = new Map<HTMLElement, () => void>();
+
+/** Remember how an element is painted, until it has been in the document and left it. */
+export function remember(host: HTMLElement, paint: () => void): void {
+  for (const other of painters.keys()) if (other.dataset.painted && !other.isConnected) painters.delete(other);
+  painters.set(host, paint);
+}
+
+/** Paint everything that is in the document, now: for paper, and for other colours. */
+export function paintAll(): void {
+  for (const [host, paint] of painters) if (host.isConnected) paint();
+}
+
 /** A place for a chart: `paint` is called with a width now and whenever it changes. */
 export function chart(label: string, paint: (width: number) => Element | null, className = "chart"): HTMLElement {
   const host = h("div", { class: className, role: "img", "aria-label": label });
   let last = 0;
-  new ResizeObserver(() => {
+  const draw = (): void => {
     const width = Math.floor(host.clientWidth);
     if (width < 40 || Math.abs(width - last) < 2) return;
     last = width;
+    host.dataset.painted = "1";
     const drawn = paint(width);
     host.replaceChildren(...(drawn ? [drawn] : []));
-  }).observe(host);
+  };
+  new ResizeObserver(draw).observe(host);
+  remember(host, draw);
   return host;
 }
 

@@ -58,10 +58,10 @@ export function histogramChart(
         s("text", { class: "tick", x: width, y: height - 4, "text-anchor": "end" }, short(data.high)),
       );
       if (data.low < 0 && data.high > 0) {
-        svg.append(
-          s("line", { class: "zero", x1: x(0), x2: x(0), y1: 0, y2: bottom }),
-          s("text", { class: "tick", x: x(0), y: height - 4, "text-anchor": "middle" }, "0"),
-        );
+        svg.append(s("line", { class: "zero", x1: x(0), x2: x(0), y1: 0, y2: bottom }));
+        if (x(0) > 50 && x(0) < width - 50) {
+          svg.append(s("text", { class: "tick", x: x(0), y: height - 4, "text-anchor": "middle" }, "0"));
+        }
       }
       const shade = s("rect", { class: "shade", y: 0, height: bottom });
       const [low, high] = range;

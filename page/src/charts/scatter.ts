@@ -2,7 +2,7 @@
 
 import { h } from "../dom";
 import { short, ticks } from "../numbers";
-import { range } from "./frame";
+import { range, remember } from "./frame";
 
 const LEFT = 58;
 const BOTTOM = 40;
@@ -41,6 +41,7 @@ export function scatter(data: Scatter, height: number, brushed: (inside: Uint8Ar
   const paint = (): void => {
     const width = holder.clientWidth;
     if (width < 80) return;
+    holder.dataset.painted = "1";
     const sharp = window.devicePixelRatio || 1;
     canvas.width = Math.round(width * sharp);
     canvas.height = Math.round(height * sharp);
@@ -54,11 +55,7 @@ export function scatter(data: Scatter, height: number, brushed: (inside: Uint8Ar
     else density(pen, data, box, toX, toY, colour);
   };
   new ResizeObserver(paint).observe(holder);
-  const recolour = (): void => {
-    if (holder.isConnected) paint();
-    else document.removeEventListener("themechange", recolour);
-  };
-  document.addEventListener("themechange", recolour);
+  remember(holder, paint);
 
   let from: [number, number] | null = null;
   const place = (event: PointerEvent): [number, number] => {

@@ -153,8 +153,9 @@ export class Detail {
       for (; order[rank] !== position; rank++) if (labels && labels[order[rank]] === label) own++;
       rows.push([name, short(score[position]), whole(rank + 1), ...(labels ? [whole(own + 1)] : [])]);
     }
-    const head = ["score", "value", `rank of ${whole(model.count)}`, ...(labels ? [`in class, of ${whole(size)}`] : [])];
-    return h("div", {}, h("h3", {}, "Scores"), table(head, rows, [false, true, true, true], "Rank 1 is kept first."));
+    const head = ["score", "value", "rank", ...(labels ? ["in class"] : [])];
+    const caption = `Rank 1 is kept first, of ${whole(model.count)}${labels ? ` and ${whole(size)} of the class` : ""}.`;
+    return h("div", {}, h("h3", {}, "Scores"), table(head, rows, [false, true, true, true], caption));
   }
 
   private async steps(position: number): Promise<HTMLElement | null> {

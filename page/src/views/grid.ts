@@ -32,8 +32,8 @@ interface Row {
 
 const SIZES: Record<string, Record<string, [number, number]>> = {
   pictures: { small: [84, 96], medium: [124, 156], large: [196, 230] },
-  texts: { small: [220, 110], medium: [300, 150], large: [420, 200] },
-  rows: { small: [180, 96], medium: [240, 128], large: [340, 170] },
+  texts: { small: [220, 84], medium: [300, 112], large: [420, 180] },
+  rows: { small: [180, 72], medium: [240, 92], large: [340, 130] },
   none: { small: [130, 60], medium: [160, 70], large: [200, 80] },
 };
 

@@ -5,15 +5,16 @@ With means `M` over everything but channels, `n` values a channel, `r = (var + e
     y  = w x^ + b
     gx = w r (g - M[g] - x^ M[g x^])        gw = n M[g x^]        gb = n M[g]
 
-The second derivative goes back through the second line. For `v`, `vw`, `vb` along `gx`, `gw`, `gb`, with `A = M[g x^]`,
-`C = M[v x^]` and `Q = M[v g] - M[v] M[g] - C A`:
+The second derivative goes back through the second line. With the projection `P[h] = h - M[h] - x^ M[h x^]`, and for
+`v`, `vw`, `vb` along `gx`, `gw`, `gb`:
 
-    to g:  w r (v - M[v] - C x^) + vw x^ + vb
-    to w:  n r Q
-    to x:  r (h - M[h] - x^ M[h x^]) - w r^2 Q x^           h = - w r A v + (vw - w r C) g
+    to g:  w r P[v] + vw x^ + vb
+    to w:  n r M[P[v] g]
+    to x:  r (- w r M[g x^] P[v] + (vw - w r M[v x^]) P[g]) - w r^2 M[P[v] g] x^
 
-and the two means of `h` follow from those that are there already. Autograd would find the same through some three
-times as many passes over the activations; PyTorch's own closed form loses two digits in float32 (`statistics.py`).
+Projected first and multiplied then, nothing large cancels: a `v` is mostly mean. Autograd would find the same through
+twice as many passes over the activations. PyTorch's own second derivative is wrong in the second digit in float32 where
+this one is wrong in the sixth (a small ResNet, the largest error of a tensor by its largest entry).
 """
 
 from typing import Any
@@ -63,32 +64,30 @@ class _Back(torch.autograd.Function):
     def forward(
         ctx: Any, g: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, mean: torch.Tensor, r: torch.Tensor
     ) -> Three:
-        normal = (x - _wide(mean, x)) * _wide(r, x)
-        mean_g, a = g.mean(_others(g)), _product(g, normal)
-        ctx.save_for_backward(g, x, weight, mean, r, mean_g, a)
-        count, scale = x.numel() // x.shape[1], weight * r
-        gx = _wide(scale, x) * g - _wide(scale * mean_g, x)
-        return gx.addcmul_(normal, _wide(-scale * a, x)), count * a, count * mean_g
+        normal, count, scale = (x - _wide(mean, x)) * _wide(r, x), x.numel() // x.shape[1], weight * r
+        projected, mean_g, a = _projected(g, normal)
+        ctx.save_for_backward(g, x, weight, mean, r)
+        return projected.mul_(_wide(scale, x)), count * a, count * mean_g
 
     @staticmethod
     def backward(
         ctx: Any, v: torch.Tensor, vw: torch.Tensor, vb: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, None, None]:
-        g, x, weight, mean, r, mean_g, a = ctx.saved_tensors
-        normal = (x - _wide(mean, x)) * _wide(r, x)
-        mean_v, c = v.mean(_others(v)), _product(v, normal)
-        q = _product(v, g) - mean_v * mean_g - c * a
-        count, scale = x.numel() // x.shape[1], weight * r
-        of_normal = vw - scale * c
-        to_g = torch.addcmul(_wide(vb - scale * mean_v, x), v, _wide(scale, x))
-        to_g.addcmul_(normal, _wide(of_normal, x))
-        # h = of_v v + of_normal g
-        of_v = -scale * a
-        mean_h, mean_h_normal = of_v * mean_v + of_normal * mean_g, of_v * c + of_normal * a
-        to_x = torch.addcmul(_wide(-r * mean_h, x), v, _wide(r * of_v, x))
-        to_x.addcmul_(g, _wide(r * of_normal, x))
-        to_x.addcmul_(normal, _wide(-r * mean_h_normal - scale * r * q, x))
-        return to_g, to_x, count * r * q, None, None
+        g, x, weight, mean, r = ctx.saved_tensors
+        normal, count, scale = (x - _wide(mean, x)) * _wide(r, x), x.numel() // x.shape[1], weight * r
+        (of_v, _, c), (of_g, _, a) = _projected(v, normal), _projected(g, normal)
+        q = _product(of_v, g)
+        to_g = torch.addcmul(_wide(vb, x), of_v, _wide(scale, x)).addcmul_(normal, _wide(vw, x))
+        to_x = of_v.mul_(_wide(-scale * r * a, x)).addcmul_(of_g, _wide(r * (vw - scale * c), x))
+        return to_g, to_x.addcmul_(normal, _wide(-scale * r * q, x)), count * r * q, None, None
+
+
+def _projected(h: torch.Tensor, normal: torch.Tensor) -> Three:
+    """`P[h]`, `M[h]` and `M[h x^]`."""
+    mean = h.mean(_others(h))
+    centred = h - _wide(mean, h)
+    along = _product(centred, normal)
+    return centred.addcmul_(normal, _wide(-along, h)), mean, along
 
 
 def _others(x: torch.Tensor) -> list[int]:

@@ -50,13 +50,6 @@ LIGHT = Theme(
     series=("#0072b2", "#d55e00", "#009e73", "#b0569a", "#c98a00", "#5b4fbf", "#3aa6d8", "#8c4a2f"),
     random=("#6b7280", "#9aa1ab"),
 )
-DARK = Theme(
-    paper="#1b1f27",
-    ink="#dfe3ea",
-    faint="#3a414d",
-    series=("#56b4e9", "#ff8f4d", "#35c9a0", "#e39acb", "#f0c24b", "#a79cff", "#9fe0ff", "#d99a7c"),
-    random=("#a5adba", "#7c8594"),
-)
 _MARKERS = "osD^vP*X"
 _DASHES = ("-", "--", "-.", ":")
 

@@ -49,10 +49,14 @@ class Choice:
 
     def needs(self) -> frozenset[str]:
         """The evidence that a run has to have."""
-        asked = self.selector.needed(self.settings)
         own = frozenset() if self.score is None else self.score.needed(self.score_settings)
+        return own | self.selector_needs()
+
+    def selector_needs(self) -> frozenset[str]:
+        """The evidence that choosing itself takes, once there are scores."""
+        asked = self.selector.needed(self.settings)
         least = frozenset({"labels"} if self.min_per_class else ())
-        return own | least | frozenset(_BEHIND[name] for name in asked if name in _BEHIND)
+        return least | frozenset(_BEHIND[name] for name in asked if name in _BEHIND)
 
     def problem(self) -> str | None:
         """Why this pair cannot be, in one sentence; None where it can."""

@@ -3,9 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from moso.errors import MosoError
 from moso.evaluation.baselines import BASELINES
 from moso.evaluation.compare import RANDOM, Entry, Reach, Row, compared, entries, reaches
@@ -75,21 +72,24 @@ def ordered_entries(run: Run) -> list[Entry]:
 
 def _overlap(run: Run) -> dict[float, Likeness]:
     """By ratio; over the seeds that have all selections of a ratio, of at least two methods."""
-    root = run.directory.root
-    by_ratio: dict[float, dict[int, dict[str, NDArray[np.bool_]]]] = {}
     order = {pair: number for number, pair in enumerate(run.configuration.pairs())}
     everything = sorted(run.selections(), key=lambda one: order.get((one.method, one.selector), len(order)))
     names = _names(everything)
-    for selection in everything:
-        own = by_ratio.setdefault(selection.ratio, {}).setdefault(selection.seed, {})
-        own[names[selection.method, selection.selector, selection.parameters]] = read_selection(root, selection)
+    by_ratio: dict[float, dict[int, dict[str, Selection]]] = {}
+    for one in everything:
+        own = by_ratio.setdefault(one.ratio, {}).setdefault(one.seed, {})
+        own[names[one.method, one.selector, one.parameters]] = one
     found = {}
     for ratio, by_seed in sorted(by_ratio.items()):
         most = max(by_seed.values(), key=len)
-        whole = [{name: kept[name] for name in most} for kept in by_seed.values() if kept.keys() == most.keys()]
+        whole = [own for own in by_seed.values() if own.keys() == most.keys()]
         if len(most) > 1:
-            found[ratio] = mean_likeness([jaccard(kept) for kept in whole])
+            found[ratio] = mean_likeness([_kept_in_common(run, {name: own[name] for name in most}) for own in whole])
     return found
+
+
+def _kept_in_common(run: Run, selections: dict[str, Selection]) -> Likeness:
+    return jaccard({name: read_selection(run.directory.root, one) for name, one in selections.items()})
 
 
 def _names(selections: Sequence[Selection]) -> dict[tuple[str, str, str], str]:

@@ -7,6 +7,7 @@ text file with an id a line. Both get a name, under which they are selected, ret
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +61,7 @@ def find_choice(job: Job, method: str, selector: str | Selector | None = None) -
     own = Method(method, method, "balanced" if by_class else "top", "a score of the user's own")
     score = Score(method, own.description, _is_there, hard=note["hard"])
     choice = job.configuration.choice(own, selector, score)
-    return Choice(
-        method, score, choice.selector, choice.score_settings, choice.settings, choice.min_per_class, is_own=True
-    )
+    return replace(choice, is_own=True)
 
 
 def keep_scores(job: Job, name: str, path: Path, hard: Hard | None = None) -> None:

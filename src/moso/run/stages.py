@@ -112,6 +112,8 @@ def select_stage(job: Job, choices: Sequence[Chosen] = (), ratios: Sequence[floa
     """Choose what each of these choices keeps at each ratio under each seed; a list of the user's is chosen already."""
     c, train = job.configuration, job.data.train
     chosen = [choice for choice in find_choices(job, choices) if choice.selector.name != LISTED]
+    for choice in chosen:
+        _check_evidence(job, choice)
     for seed in c.all_seeds():
         evidence = SeedEvidence(job, seed)
         scores = read_scores(evidence.home)
@@ -139,6 +141,18 @@ def select_stage(job: Job, choices: Sequence[Chosen] = (), ratios: Sequence[floa
                 write_selection(job.directory.root, made_by, train.ids, kept)
     write_selections_view(job.directory.root)
     _stage_done(job, "select")
+
+
+def _check_evidence(job: Job, choice: Choice) -> None:
+    """Refuse to choose without what the selector needs, with the command that brings it."""
+    asked = choice.selector_needs() - {"labels"}
+    pieces = [*training(job, asked), *measuring(job, asked)]
+    if not all(is_complete(job, piece) for piece in pieces):
+        named = f"--method {choice.method} --selector {choice.selector.name}"
+        raise MosoError(
+            f"selector {choice.selector.name!r} needs {', '.join(sorted(asked))}, which {job.directory.root} does not "
+            f"have yet; run `moso score {job.directory.root} {named}` first"
+        )
 
 
 def evaluate_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = (), ratios: Sequence[float] = ()) -> None:

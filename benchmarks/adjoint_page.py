@@ -9,6 +9,7 @@ from typing import Any
 
 import matplotlib
 import matplotlib.pyplot as plt
+from matplotlib.ticker import NullLocator
 
 from benchmarks.adjoint import OUT as COST
 from benchmarks.adjoint_map import OUT as MAP
@@ -116,6 +117,9 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
         panel.axhline(0.95, color="#cccccc", lw=0.8, zorder=0)
         panel.set(title=NETWORKS[network], xscale="log", xlabel="steps x rate / (1 - momentum)", ylim=(-0.3, 1.05))
         panel.title.set_fontsize(9)
+        panel.set_xticks([2, 5, 10, 20, 50], ["2", "5", "10", "20", "50"])
+        panel.xaxis.set_minor_locator(NullLocator())
+        panel.set_xlim(1.4, 75)
     panels[0][0].set_ylabel("Spearman with leave-one-out")
     panels[0][0].legend(fontsize=7, loc="lower left")
     figure.tight_layout()

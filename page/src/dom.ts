@@ -67,7 +67,7 @@ export function table(head: string[], rows: Child[][], numbers: boolean[], capti
     h(
       "table",
       {},
-      caption ? h("caption", {}, caption) : null,
+      caption ? h("caption", {}, kept(caption)) : null,
       h("thead", {}, h("tr", {}, ...head.map((text, column) => h("th", { scope: "col", ...kind(column) }, text)))),
       h(
         "tbody",
@@ -91,7 +91,12 @@ export function section(title: string, ...children: Child[]): HTMLElement {
   return h("section", { class: "card" }, h("h2", {}, title), ...children);
 }
 
+/** A text whose numbers stay on one line with their per cent sign. */
+export function kept(text: string): string {
+  return text.replace(/(\d) %/g, "$1\u00a0%");
+}
+
 /** A sentence in a softer voice. */
 export function note(text: string): HTMLElement | null {
-  return text ? h("p", { class: "soft" }, text) : null;
+  return text ? h("p", { class: "soft" }, kept(text)) : null;
 }

@@ -138,9 +138,9 @@ export class Model {
     return this.about.classes[label] ?? String(label);
   }
 
-  /** Whether somebody doubts a label: drawn at random, named a suspect, or networks that did not see it disagree. */
+  /** Whether a label is in doubt: drawn at random, or named a suspect. That networks disagree may be their fault. */
   doubted(position: number): boolean {
-    return this.drawn?.[position] === 1 || this.suspected?.[position] === 1 || this.disagrees(position);
+    return this.drawn?.[position] === 1 || this.suspected?.[position] === 1;
   }
 
   disagrees(position: number): boolean {

@@ -4,6 +4,8 @@ import { h } from "./dom";
 import { fromBase64, type Source } from "./source";
 
 const NO_TILE = 0xffffffff;
+/** Pictures up to this size are enlarged without smoothing: their pixels are all there is to see. */
+const PIXELS_COUNT = 24;
 /** Decoded pixels that are kept. */
 const REMEMBERED_PIXELS = 24e6;
 
@@ -34,7 +36,7 @@ export class Pictures {
       holder.replaceChildren();
     } else if (this.source.about.mode === "served") {
       const image = h("img", { src: `picture/${position}?pixels=${pixels}`, alt: "", decoding: "async" });
-      image.addEventListener("load", () => image.classList.toggle("tiny", image.naturalWidth <= 48));
+      image.addEventListener("load", () => image.classList.toggle("tiny", image.naturalWidth <= PIXELS_COUNT));
       image.addEventListener("error", () => holder.classList.add("empty"));
       holder.replaceChildren(image);
     } else {
@@ -58,7 +60,7 @@ export class Pictures {
     }
     canvas.width = width;
     canvas.height = height;
-    canvas.classList.toggle("tiny", Math.max(width, height) <= 48);
+    canvas.classList.toggle("tiny", Math.max(width, height) <= PIXELS_COUNT);
     const x = (place % across) * pixels;
     const y = Math.floor(place / across) * pixels;
     canvas.getContext("2d")!.drawImage(sheet, x, y, width, height, 0, 0, width, height);

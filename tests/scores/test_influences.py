@@ -176,6 +176,16 @@ def test_conjugate_gradients_solve_the_system(exact):
     )
 
 
+def test_systems_that_are_not_solved_in_time_are_announced(monkeypatch, caplog):
+    monkeypatch.setattr("moso.scores.opt_curvature.ROUNDS", 2)
+    with seeded(0, "test"):
+        factors = Factored(
+            torch.randn(60, 7), torch.randn(60, 4).softmax(1) - torch.eye(4)[torch.arange(60) % 4], bias=True
+        )
+        Curvature.of(factors, exact=True, damping=1e-4).solve(torch.randn(2, 4, 8))
+    assert "more damping helps" in caplog.text
+
+
 def test_a_direction_that_is_nothing_stays_nothing():
     factors = Factored(torch.randn(6, 2), torch.zeros(6, 3), bias=False)
     curvature = Curvature.of(factors, exact=True, damping=0.1, weight_decay=0.5)

@@ -144,11 +144,11 @@ export class FilterPanel {
     const { drawn, predicted, suspected, filters } = model;
     if (!drawn && !predicted && !suspected) return null;
     const options: [string, string][] = [["all", "all"]];
-    if (predicted) options.push(["disagrees", "networks predict another class"]);
     if (suspected) options.push(["suspected", "named by moso suspects"]);
     if (drawn) options.push(["drawn", "label drawn at random"]);
-    if (options.length > 2) options.push(["doubted", "any of these"]);
-    options.push(["none", "no doubt"]);
+    if (suspected && drawn) options.push(["doubted", "either of these"]);
+    if (suspected || drawn) options.push(["none", "neither of these"]);
+    if (predicted) options.push(["disagrees", "networks predict another class"]);
     return choice("Label", options, filters.doubt, (value) => {
       filters.doubt = value as typeof filters.doubt;
     });

@@ -1,7 +1,7 @@
 /** What was run, what came out, what it cost. */
 
 import { lineStyle, lines, type Series } from "../charts/lines";
-import { h, note, section, table } from "../dom";
+import { h, kept, note, section, table } from "../dom";
 import type { Model } from "../model";
 import { percent } from "../numbers";
 import type { About, Accuracy } from "../types";
@@ -13,8 +13,8 @@ export function overview(model: Model): View {
     "div",
     { class: "page" },
     h("h1", {}, `Pruning ${about.name}`),
-    h("p", { class: "headline" }, about.headline),
-    about.tally ? h("p", { class: "soft" }, about.tally) : null,
+    h("p", { class: "headline" }, kept(about.headline)),
+    note(about.tally),
     h("ul", { class: "facts" }, ...about.facts.map((fact) => h("li", {}, fact))),
     about.missing.length
       ? h(

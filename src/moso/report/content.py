@@ -57,8 +57,6 @@ class Content:
         doubted = np.zeros(self.samples, dtype=bool)
         for name in ("drawn", "suspected"):
             doubted |= np.asarray(self.columns[name].read()) if name in self.columns else False
-        if "predicted" in self.columns and labels is not None:
-            doubted |= np.asarray(self.columns["predicted"].read()) != labels
         keys = id_keys(table["id"].combine_chunks())
         return by_importance(self.score(self.about["scores"][0]), labels, keys, doubted)
 

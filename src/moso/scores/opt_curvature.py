@@ -14,6 +14,7 @@ the product of two small matrices, `mean(diag(p) - p p^T) x mean(a a^T)`, which 
 stands for the curvature itself.
 """
 
+import logging
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -26,6 +27,7 @@ ROUNDS = 100  # of conjugate gradients, at most
 RESIDUAL = 1e-4  # at which they stop, in lengths of the right-hand side
 # Numbers that exist at one time while directions are multiplied by the curvature.
 _CHUNK = 1 << 24
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,9 @@ class Curvature:
             towards = self.nearly_solve(residual)
             before, descent = descent, _dot(residual, towards)
             direction = towards + torch.where(before > 0, descent / before, 0.0) * direction
+        else:
+            left = float((_dot(residual, residual) / goal.clamp(min=torch.finfo(v.dtype).tiny)).max()) ** 0.5 * RESIDUAL
+            _log.warning("influences are solved to %.1g of their length, not to %g; more damping helps", left, RESIDUAL)
         return x
 
 

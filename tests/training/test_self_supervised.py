@@ -174,9 +174,7 @@ def test_a_given_network_is_copied_and_left_alone():
 def test_digits_it_has_not_been_told_apart_are_told_apart_better():
     """k nearest neighbours in the embedding, on held-out digits, against the network before training."""
     digits = open_dataset("digits")
-    how = Unlabelled(
-        recipe=RECIPE.changed(epochs=6, learning_rate=0.1), distortion=Distortion(least_area=0.3, mirror=False)
-    )
+    how = Unlabelled(recipe=RECIPE.changed(epochs=6), distortion=Distortion(least_area=0.3, mirror=False))
     view, test = digits.train.evaluation_view(), digits.test.evaluation_view()
 
     def accuracy(encoder):

@@ -101,7 +101,7 @@ def likeness_figure(panels: Sequence[tuple[str, Likeness]], *, theme: Theme = LI
     count = max((len(likeness.names) for _, likeness in panels), default=1)
     side = min(11.0, 1.9 + 0.42 * count)
     with house_style(theme):
-        figure = Figure(figsize=(side + 1.6, max(1, len(panels)) * side), dpi=DOTS_PER_INCH, layout="constrained")
+        figure = Figure(figsize=(side + 3.0, max(1, len(panels)) * side), dpi=DOTS_PER_INCH, layout="constrained")
         for number, (title, likeness) in enumerate(panels):
             axes = figure.add_subplot(len(panels), 1, number + 1)
             signed = bool((likeness.values < 0).any())

@@ -12,6 +12,7 @@ from typing import Literal
 
 from scipy.stats import t as student
 
+from moso.evaluation.baselines import BASELINES
 from moso.evaluation.compare import is_method
 from moso.evaluation.summary import ACCURACY, Line, Measure
 from moso.report.wording import count_of, percent
@@ -86,7 +87,10 @@ def difference(
 
 @dataclass(frozen=True)
 class Comparison:
-    """The best pair at one ratio, beside random selection and all data, where they were measured."""
+    """The best pair at one ratio, beside random selection and all data, where they were measured.
+
+    `matched` is the better of the baselines that make as many updates without pruning.
+    """
 
     ratio: float
     best: Line
@@ -95,6 +99,8 @@ class Comparison:
     full: Line | None
     against_random: Difference | None
     against_full: Difference | None
+    matched: Line | None = None
+    against_matched: Difference | None = None
 
 
 def compare(lines: Sequence[Line], test_samples: int = 0) -> list[Comparison]:
@@ -109,6 +115,7 @@ def compare(lines: Sequence[Line], test_samples: int = 0) -> list[Comparison]:
         scored = [line for line in here if is_method(line.method)]
         best = max(scored, key=lambda line: line.merit)
         random = max((line for line in here if line.method == RANDOM), key=lambda line: line.merit, default=None)
+        matched = max((line for line in here if line.method in BASELINES), key=lambda line: line.merit, default=None)
         found.append(
             Comparison(
                 ratio,
@@ -118,6 +125,8 @@ def compare(lines: Sequence[Line], test_samples: int = 0) -> list[Comparison]:
                 full,
                 None if random is None else difference(best, random, here, test_samples, len(scored)),
                 None if full is None else difference(best, full, here, test_samples, len(scored)),
+                matched,
+                None if matched is None else difference(best, matched, here, test_samples, len(scored)),
             )
         )
     return found
@@ -140,7 +149,7 @@ def headline(comparisons: Sequence[Comparison], data: str, samples: int) -> str:
         else:
             price = measure.title if measure.better == "higher" else "something"
             first = f"Removing data costs {price} here: with {removed} of {data} removed, {reaches}, {beside}."
-    return f"{first} {_beside_random(chosen)}"
+    return " ".join(filter(None, (first, _beside_random(chosen), _beside_matched(chosen))))
 
 
 def spoken_of(comparisons: Sequence[Comparison]) -> tuple[Comparison, bool]:
@@ -192,6 +201,22 @@ def _beside_random(chosen: Comparison) -> str:
             return f"That is {side} {baseline}."
         case "worse":
             return f"But that is {side} {baseline}, which is the better choice here."
+
+
+def _beside_matched(chosen: Comparison) -> str:
+    """Whether it is the pruning that did it, where as many updates without pruning were measured."""
+    if chosen.matched is None or chosen.against_matched is None:
+        return ""
+    reached = f"As many updates without any pruning ({chosen.matched.name}) reach {_value(chosen.matched)}"
+    match chosen.against_matched.verdict:
+        case "better":
+            return f"{reached}, so it is the choice of samples that helps."
+        case "worse":
+            return f"{reached}, which is better: not to prune costs no more time here."
+        case "level":
+            return f"{reached}: pruning is no better than that, as far as the seeds can tell."
+        case "unknown":
+            return f"{reached}."
 
 
 def tally(comparisons: Sequence[Comparison]) -> str:

@@ -11,6 +11,7 @@ from moso.evaluation.summary import FULL, Measure
 from moso.evaluation.tolerance import check_tolerance
 from moso.run.method_costs import MethodCost, method_costs
 from moso.run.reading import Run
+from moso.run.scores import wanted_scores
 from moso.run.selections import Selection, read_selection
 
 
@@ -112,7 +113,9 @@ def _correlations(run: Run) -> Likeness | None:
             by_seed.append(own)
     if not by_seed:
         return None
+    order = wanted_scores(method for method, _ in run.configuration.pairs())
     names = [name for name in by_seed[0] if all(name in own for own in by_seed)]
+    names.sort(key=lambda name: order.index(name) if name in order else len(order))
     if len(names) < 2:
         return None
     return mean_likeness([rank_correlations({name: own[name] for name in names}) for own in by_seed])

@@ -18,7 +18,7 @@ from moso.training.loop import threads, train
 CALIBRATION_STEPS = 5
 CALIBRATION_SAMPLES = 256
 # What the adjoint of a training takes, in trainings, and what every probe adds (docs/adjoint.md).
-ADJOINT_RUNS = 5.0
+ADJOINT_RUNS = 5.5
 ADJOINT_PROBE = 2.5
 
 

@@ -33,7 +33,7 @@ from moso.training.recipe import TrainingRecipe
 from moso.training.two_views import Distortion, TwoViews, inputs_of
 
 RECIPE = TrainingRecipe(
-    epochs=20, batch_size=128, learning_rate=0.3, schedule="cosine", warmup_epochs=1.0, nesterov=True,
+    optimizer="adamw", epochs=20, batch_size=128, learning_rate=2e-3, schedule="cosine", warmup_epochs=1.0,
     weight_decay=1e-4, channels_last=True,
 )  # fmt: skip
 TEMPERATURE = 0.2

@@ -120,7 +120,7 @@ losses = st.dictionaries(st.integers(1, 9).map(lambda tenth: tenth / 10), st.int
 def test_what_is_prunable_is_found_by_exhaustive_search(losses, tolerance):
     known = {0.0: 0.0, **losses}
     ratios = sorted(known)
-    grid = np.linspace(0, ratios[-1], 20_001)
+    grid = np.union1d(np.linspace(0, ratios[-1], 20_001), ratios)
     line = np.interp(grid, ratios, [known[ratio] for ratio in ratios])
     within = grid[line <= tolerance + 1e-9]
     found = prunable(losses, tolerance)

@@ -14,7 +14,7 @@ The second derivative goes back through the second line. With the projection `P[
 
 Projected first and multiplied then, nothing large cancels: a `v` is mostly mean. Autograd would find the same through
 twice as many passes over the activations. PyTorch's own second derivative is wrong in the second digit in float32 where
-this one is wrong in the sixth (a small ResNet, the largest error of a tensor by its largest entry).
+this one is wrong in the sixth (a small ResNet, channels last; the largest error of a tensor by its largest entry).
 """
 
 from typing import Any

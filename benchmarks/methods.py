@@ -29,6 +29,7 @@ from moso.files import write_json
 from moso.methods import methods
 from moso.progress import silent
 from moso.run.configuration import Configuration
+from moso.run.estimate import estimate
 from moso.run.job import Job
 from moso.run.own import find_choices
 from moso.run.pieces import Piece, perform
@@ -84,6 +85,7 @@ def measure(job: Job) -> dict[str, Any]:
     """Every cost of one run, in seconds of the processor."""
     clock, scoring, choosing = Clock(), Clock(), Clock()
     choices = find_choices(job)
+    estimate(job, 1)  # a few steps of each kind, so that nobody pays for what a process does once
     with job.directory.locked():
         begin(job)
         gather(job, Timed(clock), job.configuration.needs())

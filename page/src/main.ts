@@ -96,6 +96,12 @@ if (model.count <= PRINTED) {
 }
 turn();
 
+// What goes wrong is said where it can be seen: an old browser, a server that was stopped.
+window.addEventListener("unhandledrejection", (event) => {
+  document.querySelector("[role=alert]")?.remove();
+  const what = about.mode === "served" ? "moso explore does not answer" : "this page cannot read its data";
+  document.body.prepend(h("p", { class: "card warning", role: "alert" }, `Something went wrong, ${what}: ${event.reason}`));
+});
 const ready = model.load().then(() => {
   document.body.dataset.ready = "1";
   performance.mark("moso-ready");

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from PIL import Image
 
 from moso.executors import InProcess
@@ -50,6 +52,21 @@ def hostile_folder(root: Path) -> Path:
                 pixels = draw.integers(0, 255, (8, 8, 3)).astype(np.uint8)
                 Image.fromarray(pixels).save(place / f"'\" onload='alert(2)' {{{{ 7 * 7 }}}} %%about%% <b>{number}.png")
     return root
+
+
+def two_classes(tmp_path: Path) -> dict[str, Any]:
+    """The settings of a run over a table of numbers with two classes."""
+    values = np.random.default_rng(0).normal(size=(80, 5)).astype(np.float32)
+    columns = {f"x{number}": values[:, number] for number in range(5)}
+    pq.write_table(pa.table({**columns, "label": np.arange(80) % 2}), tmp_path / "table.parquet")
+    return {"dataset": f"parquet:{tmp_path / 'table.parquet'}", "partitions": 1}
+
+
+def texts(tmp_path: Path) -> dict[str, Any]:
+    """The settings of a run over short texts."""
+    lines = [f"sentence {number} about {'cats' if number % 2 else 'dogs'}\t{number % 2}" for number in range(80)]
+    (tmp_path / "texts.tsv").write_text("\n".join(["text\tlabel", *lines]))
+    return {"dataset": f"text:{tmp_path / 'texts.tsv'}", "model": "bag"}
 
 
 class Elements(HTMLParser):

@@ -5,11 +5,9 @@ import io
 import shutil
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from browsing import choose, count, opened, set_ratio, settle, shown
-from report_runs import HOSTILE, HOSTILE_TOO, hostile_folder, run_to
+from report_runs import HOSTILE, HOSTILE_TOO, hostile_folder, run_to, texts, two_classes
 from scipy.stats import spearmanr
 
 from moso import select
@@ -304,19 +302,6 @@ def test_hostile_names_are_shown_and_never_run(browser, tmp_path):
         page.evaluate("location.hash = 'overview'")
         assert page.inner_text("h1") == "Pruning <i>data"
         assert page.locator("b, i:not(.strip i), img").count() == 0
-
-
-def two_classes(tmp_path):
-    values = np.random.default_rng(0).normal(size=(80, 5)).astype(np.float32)
-    columns = {f"x{number}": values[:, number] for number in range(5)}
-    pq.write_table(pa.table({**columns, "label": np.arange(80) % 2}), tmp_path / "table.parquet")
-    return {"dataset": f"parquet:{tmp_path / 'table.parquet'}", "partitions": 1}
-
-
-def texts(tmp_path):
-    lines = [f"sentence {number} about {'cats' if number % 2 else 'dogs'}\t{number % 2}" for number in range(80)]
-    (tmp_path / "texts.tsv").write_text("\n".join(["text\tlabel", *lines]))
-    return {"dataset": f"text:{tmp_path / 'texts.tsv'}", "model": "bag"}
 
 
 @pytest.mark.parametrize(

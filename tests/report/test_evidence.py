@@ -1,12 +1,17 @@
 """Histories of samples: neighbours against brute force, sketches against features, stability against its extremes."""
 
+import shutil
+
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from report_runs import Elements, run_to
 
 from moso.report.evidence import Nearest, sketched
 from moso.report.page import render
 from moso.report.stability import stability_curve
+from moso.run import Run
 
 
 def test_neighbours_are_those_of_brute_force_whatever_the_block():
@@ -45,6 +50,22 @@ def test_stability_is_one_for_steps_that_agree_and_none_for_noise():
     means = [row[1] for row in noise["with_all"]]
     assert means == sorted(means)
     assert stability_curve([same], seed=0) == stability_curve([same], seed=0)
+
+
+def test_what_networks_and_suspects_say_is_in_the_page(finished, tmp_path):
+    shutil.copytree(finished.directory.root, tmp_path / "run")
+    run, ids = Run.open(tmp_path / "run"), finished.table()["id"]
+    said = np.random.default_rng(0).dirichlet(np.ones(10), len(ids)).astype(np.float32)
+    (tmp_path / "run" / "predictions").mkdir()
+    np.save(tmp_path / "run" / "predictions" / "out-of-sample.npy", said)
+    (tmp_path / "run" / "suspects").mkdir()
+    pq.write_table(pa.table({"rank": [1, 2], "id": ids.take([7, 3])}), tmp_path / "run/suspects/suspects.parquet")
+    found, labels = Elements(render(run)), run.table()["label"].to_numpy()
+    assert found.about["predictions"] == ""
+    assert (found.column("predicted") == said.argmax(axis=1)).all()
+    assert (found.column("predicted-probability") == said.max(axis=1)).all()
+    assert (found.column("label-probability") == said[np.arange(len(said)), labels]).all()
+    assert np.flatnonzero(found.column("suspected")).tolist() == [3, 7]
 
 
 def test_what_training_recorded_is_in_the_page(tmp_path):

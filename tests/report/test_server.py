@@ -6,9 +6,10 @@ import threading
 from contextlib import contextmanager
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
-from report_runs import Elements, run_to
+from report_runs import Elements, run_to, texts, two_classes
 
 from moso.errors import MosoError
 from moso.report.server import Explorer
@@ -138,6 +139,18 @@ def test_bound_elsewhere_the_address_needs_its_token(finished):
 def test_a_port_that_is_taken_is_one_sentence(server, finished):
     with pytest.raises(MosoError, match=r"cannot listen on 127\.0\.0\.1 port .* give another --host or --port"):
         Explorer(finished, "127.0.0.1", server.port)
+
+
+def test_texts_and_rows_come_one_by_one(tmp_path):
+    run = run_to(tmp_path / "run", "scored", methods=["moso"], seeds=1, **texts(tmp_path))
+    with served(run) as server:
+        number = run.table()["id"][3].as_py()
+        assert ask(server, "/text/3")[1].decode() == f"sentence {number} about {'cats' if number % 2 else 'dogs'}"
+    table = run_to(tmp_path / "table", "scored", methods=["moso"], seeds=1, **two_classes(tmp_path))
+    with served(table) as server:
+        values = pq.read_table(tmp_path / "table.parquet").to_pylist()[table.table()["id"][5].as_py()]
+        row = np.frombuffer(ask(server, "/row/5")[1], dtype="<f4")
+        assert row.tolist() == [values[f"x{number}"] for number in range(5)]
 
 
 def test_a_run_without_scores_has_a_page_too(tmp_path):

@@ -55,7 +55,11 @@ class Explorer(ThreadingHTTPServer):
             ) from problem
         self.host, self.port = host, int(self.server_address[1])
         self.token = "" if self.is_loopback(host) else secrets.token_urlsafe(24)
-        self.resources = Resources(gather(run))
+        try:
+            self.resources = Resources(gather(run))
+        except BaseException:
+            self.server_close()
+            raise
 
     @property
     def address(self) -> str:

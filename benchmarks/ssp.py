@@ -1,18 +1,20 @@
 """SSP: how much an embedding that was trained without labels knows of the classes, and what pruning by it leaves.
 
 The embedding is judged by its nearest neighbours: each test picture is given the class of most of the `k` training
-pictures whose features are nearest by cosine, and the rival is the same network before training. Training runs on one
-thread; the seed is that of the network, of the subset and of every draw.
+pictures whose features are nearest by cosine. Its rivals are the same network before training, and the pixels
+themselves. Training runs on one thread; the seed is that of the network, of the subset and of every draw.
 
 For the digits, what `ssp` keeps (the far end, the source's, and the near end) is trained on, beside a random choice.
 
-    python -m benchmarks.ssp --dataset cifar100:PATH        # or parquet:PATH; a quarter of an hour a seed
+    python -m benchmarks.ssp --dataset cifar100:PATH        # or parquet:PATH; some ten minutes a seed and network
     python -m benchmarks.ssp                                # the digits alone
 """
 
 import argparse
 import os
 import platform
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
@@ -24,9 +26,11 @@ from torch import nn
 
 from moso.data import open_dataset
 from moso.data.dataset import DataSet
+from moso.data.views import View
 from moso.files import write_json
 from moso.models import build_model
-from moso.randomness import generator
+from moso.models.compat import import_timm
+from moso.randomness import generator, seeded
 from moso.scores.ssp import ssp_scores
 from moso.selection import kept_count
 from moso.training.loop import TrainingData, predict, threads, train
@@ -41,40 +45,66 @@ from moso.training.self_supervised import (
 from moso.training.two_views import Distortion
 
 OUT = Path(__file__).parent.parent / "docs" / "benchmarks" / "ssp.json"
-NETWORK, SAMPLES, NEIGHBOURS = "resnet8-w32", 20_000, 20
+SAMPLES, NEIGHBOURS = 20_000, 20
+RECIPE = Unlabelled().recipe.changed(epochs=3, warmup_epochs=0.5)
+# A network of timm as it is, with the stem it has for large pictures, and one of ours, whose views are made smaller.
+LARGE_STEM = "large-stem:"
+NETWORKS = {
+    "large-stem:resnet18": Unlabelled(RECIPE.changed(learning_rate=1e-3), Distortion(least_area=0.25)),
+    "resnet8-w32": Unlabelled(RECIPE, Distortion(least_area=0.25, side=0.625)),
+}
 RATIOS = (0.4, 0.8)
 DIGITS = Unlabelled(
     recipe=Unlabelled().recipe.changed(epochs=20), distortion=Distortion(least_area=0.3, side=1.0, mirror=False)
 )
 
 Positions = NDArray[np.int64]
+Rows = NDArray[np.float32]
 
 
-def knn_accuracy(encoder: nn.Module, data: DataSet, positions: Positions, asked: Positions, k: int) -> float:
-    """The share of `asked` test samples whose class is that of most of their `k` nearest among `positions`."""
+def build(name: str, shape: tuple[int, ...], seed: int) -> nn.Module:
+    """A network by its name here or, after `large-stem:`, at timm."""
+    if not name.startswith(LARGE_STEM):
+        return build_model(name, shape, 2, seed)
+    with seeded(seed, "init"):
+        network: nn.Module = import_timm().create_model(name.removeprefix(LARGE_STEM), in_chans=shape[0], num_classes=2)
+    return network
+
+
+def knn_accuracy(known: Rows, labels: Positions, asked: Rows, answers: Positions, k: int = NEIGHBOURS) -> float:
+    """The share, in per cent, of `asked` whose class is that of most of their `k` nearest by cosine."""
     from sklearn.neighbors import KNeighborsClassifier
 
-    assert data.test is not None
-    known = features_of(encoder, data.train.evaluation_view(), positions)
-    unknown = features_of(encoder, data.test.evaluation_view(), asked)
-    known, unknown = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (known, unknown))
-    neighbours = KNeighborsClassifier(k, algorithm="brute").fit(known, data.train.labels[positions])
-    return float(neighbours.score(unknown, data.test.labels[asked]))
+    known, asked = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (known, asked))
+    neighbours = KNeighborsClassifier(k, algorithm="brute").fit(known, labels)
+    return round(100 * float(neighbours.score(asked, answers)), 2)
 
 
-def embedding(data: DataSet, network: str, samples: int, how: Unlabelled, seed: int) -> dict[str, Any]:
-    """Accuracy before and after training on a subset, and what training took."""
+def embedding(
+    data: DataSet, name: str, samples: int, how: Unlabelled, seed: int, asked: int | None = None
+) -> dict[str, Any]:
+    """Accuracy of the pixels, and of the network before and after training on a subset, and what training took."""
     assert data.test is not None
-    view, count = data.train.evaluation_view(), len(data.train)
+    train_view, test_view, count = data.train.evaluation_view(), data.test.evaluation_view(), len(data.train)
     positions = np.sort(generator(seed, "ssp-benchmark", count).permutation(count)[:samples])
-    asked = np.arange(len(data.test))
-    before = knn_accuracy(without_classifier(network, view, seed), data, positions, asked, NEIGHBOURS)
+    questions = np.arange(asked or len(data.test))
+    labels, answers = data.train.labels[positions], data.test.labels[questions]
+
+    def accuracy(of: Callable[[View, Positions], Rows]) -> float:
+        return knn_accuracy(of(train_view, positions), labels, of(test_view, questions), answers)
+
+    def pixels(view: View, chosen: Positions) -> Rows:
+        inputs: Rows = view.batch(chosen)[0].flatten(1).numpy()
+        return inputs
+
+    network = build(name, data.train.shape, seed)
+    untrained = without_classifier(network, train_view, seed)
+    found: dict[str, Any] = {"pixels": accuracy(pixels), "untrained": accuracy(partial(features_of, untrained))}
     started = perf_counter(), process_time()
-    encoder = learn_without_labels(network, TrainingData(view, positions, data.train.keys), how, seed=seed)
+    trained = learn_without_labels(network, TrainingData(train_view, positions, data.train.keys), how, seed=seed)
     spent = {"seconds": round(perf_counter() - started[0]), "cpu_seconds": round(process_time() - started[1])}
-    after = knn_accuracy(encoder, data, positions, asked, NEIGHBOURS)
-    found = {"untrained": round(100 * before, 2), "trained": round(100 * after, 2), **spent}
-    print(f"seed {seed}  {found}", flush=True)
+    found |= {"trained": accuracy(partial(features_of, trained)), **spent}
+    print(f"{name}  seed {seed}  {found}", flush=True)
     return found
 
 
@@ -126,22 +156,24 @@ def described(how: Unlabelled) -> dict[str, Any]:
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--dataset", help="pictures with a test split; without them, the digits alone")
-    arguments.add_argument("--network", default=NETWORK)
+    arguments.add_argument("--networks", nargs="*", default=list(NETWORKS), choices=list(NETWORKS))
     arguments.add_argument("--samples", type=int, default=SAMPLES, help="training pictures")
     arguments.add_argument("--seeds", type=int, default=2, help="of the embedding")
     arguments.add_argument("--digits", type=int, default=6, help="seeds of the digits; 0 leaves them out")
     arguments.add_argument("--out", type=Path, default=OUT)
     given = arguments.parse_args()
-    load, how = [round(os.getloadavg()[0], 1)], Unlabelled()
+    load = [round(os.getloadavg()[0], 1)]
     result: dict[str, Any] = {"benchmark": "ssp", "python": platform.python_version(), "torch": torch.__version__}
     with threads(1):
         if given.dataset:
             data = open_dataset(given.dataset)
-            runs = [embedding(data, given.network, given.samples, how, seed) for seed in range(given.seeds)]
             # The folder a data set lies in is nobody else's business.
             name = Path(given.dataset.partition(":")[2] or given.dataset).name
-            setting = {"dataset": name, "network": given.network, "samples": given.samples, "neighbours": NEIGHBOURS}
-            result["embedding"] = {**setting, "threads": 1, **described(how), "seeds": runs}
+            result["embedding"] = {"dataset": name, "samples": given.samples, "neighbours": NEIGHBOURS, "threads": 1}
+            for network in given.networks:
+                how = NETWORKS[network]
+                runs = [embedding(data, network, given.samples, how, seed) for seed in range(given.seeds)]
+                result["embedding"][network] = {**described(how), "seeds": runs}
         if given.digits > 1:
             result["digits"] = {**digits(given.digits), **described(DIGITS)}
     load.append(round(os.getloadavg()[0], 1))

@@ -79,20 +79,20 @@ def encoder() -> nn.Module:
 
 NETWORKS = {
     "resnet8-w16": Network(
-        "CIFAR ResNet of 8 layers, width 16", picture_network("resnet8"), pictures, cross_entropy, 4096, 256, 64
+        "CIFAR ResNet of 8 layers, width 16", picture_network("resnet8"), pictures, cross_entropy, 2048, 256, 64
     ),
     "resnet20-w16": Network(
-        "CIFAR ResNet of 20 layers, width 16", picture_network("resnet20"), pictures, cross_entropy, 1536, 128, 64
+        "CIFAR ResNet of 20 layers, width 16", picture_network("resnet20"), pictures, cross_entropy, 1024, 128, 64
     ),
     "resnet18": Network(
-        "ResNet-18 of timm, small-image stem", picture_network("resnet18"), pictures, cross_entropy, 384, 64, 64
+        "ResNet-18 of timm, small-image stem", picture_network("resnet18"), pictures, cross_entropy, 256, 64, 64
     ),
     "efficientnet-b0": Network(
         "EfficientNet-B0 of timm, small-image stem",
         picture_network("efficientnet-b0"),
         pictures,
         cross_entropy,
-        512,
+        256,
         64,
         64,
     ),
@@ -101,7 +101,7 @@ NETWORKS = {
         vision_transformer,
         pictures,
         cross_entropy,
-        768,
+        384,
         64,
         64,
     ),
@@ -110,7 +110,7 @@ NETWORKS = {
         encoder,
         lambda count: sentences(count, LENGTH),
         text_loss,
-        768,
+        384,
         64,
         64,
     ),

@@ -1,5 +1,6 @@
 """A page in a real browser that must not complain, and must not ask the network for anything."""
 
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,6 +42,14 @@ def choose(page, field: str, value: str) -> None:
 def settle(page) -> None:
     """Wait for two frames: whatever was begun has been drawn."""
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def until(page, expression: str, seconds: float = 30) -> None:
+    """Wait until something holds in the page. Playwright's own way evaluates text there, which the page forbids."""
+    end = time.monotonic() + seconds
+    while not page.evaluate(expression):
+        assert time.monotonic() < end, f"in vain: {expression}"
+        time.sleep(0.05)
 
 
 def set_ratio(page, per_cent: float) -> None:

@@ -6,7 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
-from browsing import choose, count, opened, set_ratio, settle, shown
+from browsing import choose, count, opened, set_ratio, settle, shown, until
 from report_runs import HOSTILE, HOSTILE_TOO, hostile_folder, run_to, texts, two_classes
 from scipy.stats import spearmanr
 
@@ -132,7 +132,7 @@ def test_sorting_and_filtering_are_numpys(browser, report, finished):
         page.click("text=Clear 3 filters")
         other = "moso" if chosen["method"] != "moso" else "moso-rank"
         choose(page, "Other method", f"0{other}")
-        page.wait_for_function(f"moso.model.shown.length < {len(ids)}")
+        until(page, f"moso.model.shown.length < {len(ids)}")
         assert count(page) == len(ids) - len(finished.kept(other, chosen["ratio"], "balanced"))
         page.click("text=Clear the filter")
         page.fill('[data-field="search"]', "77")

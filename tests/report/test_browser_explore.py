@@ -1,7 +1,7 @@
 """`moso explore` in a real browser: the same page over HTTP, and the same over many more samples."""
 
 import numpy as np
-from browsing import choose, count, opened, set_ratio, settle, shown
+from browsing import choose, count, opened, set_ratio, settle, shown, until
 from report_runs import run_to
 from test_server import served
 
@@ -13,7 +13,7 @@ def test_the_served_page_is_the_page_in_the_file(browser, finished):
     with served(finished) as server, opened(browser, server.address, "samples") as page:
         choose(page, "Sorted by", "moso-rank")
         assert shown(page) == [str(one) for one in ids[np.argsort(-score, kind="stable")]]
-        page.wait_for_function("document.querySelector('.cell img')?.naturalWidth === 8")
+        until(page, "document.querySelector('.cell img')?.naturalWidth === 8")
         page.click(".cell >> nth=2")
         page.wait_for_selector(".detail svg")
         kept = page.evaluate("moso.keep('moso-rank', 'proportional', 0.3)")
@@ -31,7 +31,7 @@ def test_with_a_token_everything_is_found_below_it(browser, finished):
         address = f"http://127.0.0.1:{server.port}/{server.token}/"
         with opened(browser, address, "samples") as page:
             assert count(page) == 1438
-            page.wait_for_function("document.querySelector('.cell img')?.naturalWidth === 8")
+            until(page, "document.querySelector('.cell img')?.naturalWidth === 8")
 
 
 def test_neighbours_and_dynamics_are_shown_where_they_were_recorded(browser, tmp_path):

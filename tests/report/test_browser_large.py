@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from browsing import choose, count, opened, set_ratio, settle, shown
+from browsing import choose, count, opened, set_ratio, settle, shown, until
 from report_runs import run_to
 from test_server import served
 
@@ -23,7 +23,7 @@ def test_all_of_cifar100_in_one_file(browser, shared_data, tmp_path):
         assert count(page) == 50_000
         choose(page, "First", "low")
         assert shown(page)[:500] == [str(one) for one in np.argsort(-score, kind="stable")[::-1][:500]]
-        page.wait_for_function("document.querySelector('.cell canvas')?.width === 32")
+        until(page, "document.querySelector('.cell canvas')?.width === 32")
         for selector in ("top", "bottom", "balanced", "proportional", "median"):
             for ratio in (0.1, 0.5, 0.93):
                 kept = page.evaluate(f"moso.keep('moso-rank', '{selector}', {ratio})")
@@ -64,4 +64,4 @@ def test_a_million_samples_are_served(browser, tmp_path):
         assert all(abs(place - 500_000) < 2_000 for place in places)
         for view in ("classes", "methods", "training", "overview"):
             page.evaluate(f"location.hash = '{view}'")
-            page.wait_for_function(f"document.querySelector('#view-{view}').innerText.length > 100")
+            until(page, f"document.querySelector('#view-{view}').innerText.length > 100")

@@ -10,6 +10,8 @@ import torch
 from scipy.spatial.distance import cdist
 from torch import nn
 
+from benchmarks.ssp import NETWORKS, SAMPLES, embedding
+from moso.data import open_dataset
 from moso.data.views import as_view
 from moso.errors import MosoError
 from moso.models.compat import import_timm
@@ -212,3 +214,12 @@ def test_networks_that_cannot_be_had_are_one_sentence(monkeypatch):
         pretrained_features("resnet18", images(), np.arange(2))
     with pytest.raises(MosoError, match="timm:resnet18 takes pictures"):
         pretrained_features("timm:resnet18", as_view((np.zeros((3, 4)), [0, 1, 0])), np.arange(2))
+
+
+@pytest.mark.long
+@pytest.mark.shared_data
+def test_the_embedding_knows_more_of_cifar_100_than_the_untrained_network(shared_data):
+    data, name = open_dataset(f"parquet:{shared_data / 'cifar100'}"), "large-stem:resnet18"
+    found = embedding(data, name, SAMPLES, NETWORKS[name], seed=0, asked=2000)
+    assert found["trained"] > found["untrained"] + 10
+    assert found["trained"] > found["pixels"]

@@ -4,7 +4,8 @@ The embedding is judged by its nearest neighbours: each test picture is given th
 pictures whose features are nearest by cosine. Its rivals are the same network before training, and the pixels
 themselves. Training runs on one thread; the seed is that of the network, of the subset and of every draw.
 
-For the digits, what `ssp` keeps (the far end, the source's, and the near end) is trained on, beside a random choice.
+For the digits, what `ssp` keeps (the far end, the source's, or the near end; of all, or of each class equally many) is
+trained on, beside a random choice.
 
     python -m benchmarks.ssp --dataset cifar100:PATH        # or parquet:PATH; some ten minutes a seed and network
     python -m benchmarks.ssp                                # the digits alone
@@ -32,7 +33,7 @@ from moso.models import build_model
 from moso.models.compat import import_timm
 from moso.randomness import generator, seeded
 from moso.scores.ssp import ssp_scores
-from moso.selection import kept_count
+from moso.selection import select
 from moso.training.loop import TrainingData, predict, threads, train
 from moso.training.recipe import load_recipe
 from moso.training.self_supervised import (
@@ -115,21 +116,21 @@ def digits_cell(noise: float, seed: int) -> dict[str, list[float]]:
     assert test is not None
     everything = TrainingData(samples.evaluation_view(), np.arange(len(samples)), samples.keys)
     scores = ssp_scores(self_supervised_features("convnet", everything, DIGITS, seed=seed), 10, seed)
-    found: dict[str, list[float]] = {"random": [], "ssp (far)": [], "ssp (near)": []}
+    found: dict[str, list[float]] = {}
     for ratio in RATIOS:
-        budget = kept_count(len(samples), ratio)
-        order = np.argsort(-scores, kind="stable")
         ways = {
-            "random": np.random.default_rng(seed).permutation(len(samples))[:budget],
-            "ssp (far)": order[:budget],
-            "ssp (near)": order[::-1][:budget],
+            "random": select(scores, ratio=ratio, selector="random", seed=seed),
+            "far": select(scores, ratio=ratio, selector="top"),
+            "far, class by class": select(scores, ratio=ratio, selector="balanced", labels=samples.labels),
+            "near": select(-scores, ratio=ratio, selector="top"),
+            "near, class by class": select(-scores, ratio=ratio, selector="balanced", labels=samples.labels),
         }
         for name, kept in ways.items():
             network = build_model("convnet", samples.shape, 10, seed)
             source = TrainingData(samples.training_view(recipe.augmentation, seed), np.sort(kept), samples.keys)
             train(network, source, recipe, seed=seed)
             outputs = predict(network, test.evaluation_view(), np.arange(len(test)))
-            found[name].append(float((outputs.argmax(1).numpy() == test.labels).mean()))
+            found.setdefault(name, []).append(float((outputs.argmax(1).numpy() == test.labels).mean()))
     return found
 
 
@@ -143,7 +144,7 @@ def digits(seeds: int) -> dict[str, Any]:
             error = values.std(axis=0, ddof=1) / seeds**0.5
             row = {"accuracy": values.mean(axis=0).round(2).tolist(), "standard_error": error.round(2).tolist()}
             table.setdefault(f"label_noise_{noise}", {})[name] = row
-            print(f"noise {noise}  {name:11s} {row}", flush=True)
+            print(f"noise {noise}  {name:20s} {row}", flush=True)
     return table
 
 

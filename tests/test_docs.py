@@ -15,7 +15,10 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
     "page",
     [
         ROOT / "README.md",
-        *(ROOT / "docs" / f"{name}.md" for name in ("library", "methods", "selectors", "text-and-regression")),
+        *(
+            ROOT / "docs" / f"{name}.md"
+            for name in ("library", "methods", "selectors", "ssp-and-opt", "text-and-regression")
+        ),
     ],
     ids=lambda page: page.name,
 )

@@ -188,6 +188,13 @@ def test_digits_it_has_not_been_told_apart_are_told_apart_better():
     assert after > 0.9
 
 
+def test_a_network_for_one_size_takes_no_smaller_views():
+    smaller = Unlabelled(recipe=QUICK.recipe, distortion=Distortion(side=0.5))
+    with pytest.raises(MosoError, match="does not take views as large as these"):
+        self_supervised_features("mlp-w8", data(pictures()), smaller, seed=0)
+    assert self_supervised_features("mlp-w8", data(pictures()), QUICK, seed=0).shape == (40, 8)
+
+
 @pytest.mark.parametrize(
     ("network", "view", "message"),
     [

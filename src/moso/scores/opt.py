@@ -56,7 +56,7 @@ Projected = Callable[[Factored], torch.Tensor]
 
 NUMBERS = 512
 DAMPING = 0.1  # of the mean eigenvalue
-CURVATURE_SAMPLES = 8192
+CURVATURE_SAMPLES = 4096
 # Numbers of the solved systems; a larger last layer takes the product of two small matrices for its Hessian.
 SOLVED = 1 << 27
 _ROWS = 4096  # samples at a time

@@ -24,7 +24,7 @@ from moso.errors import MosoError
 from moso.gradients import Factored
 
 ROUNDS = 100  # of conjugate gradients, at most
-RESIDUAL = 1e-4  # at which they stop, in lengths of the right-hand side
+RESIDUAL = 1e-3  # at which they stop, in lengths of the right-hand side
 # Numbers that exist at one time while directions are multiplied by the curvature.
 _CHUNK = 1 << 24
 _log = logging.getLogger(__name__)

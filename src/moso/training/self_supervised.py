@@ -114,12 +114,12 @@ def learn_without_labels(
     """The network without its classifier, trained as `self_supervised_features` says; for `features_of` any data."""
     how = how or Unlabelled()
     encoder = without_classifier(network, data.view, seed)
-    device = next(encoder.parameters()).device
+    views = replace(data, view=TwoViews(data.view, data.keys, seed, how.distortion))
     with seeded(seed, "projector"):
-        learner = nn.Sequential(encoder, _projector(_width(encoder, data), how)).to(device)
+        learner = nn.Sequential(encoder, _projector(_width(encoder, views), how))
     train(
-        learner,
-        replace(data, view=TwoViews(data.view, data.keys, seed, how.distortion)),
+        learner.to(next(encoder.parameters()).device),
+        views,
         how.recipe,
         seed=seed,
         loss=nt_xent(how.temperature),
@@ -163,12 +163,16 @@ def features_of(
     return features
 
 
-def _width(encoder: nn.Module, data: TrainingData) -> int:
-    some = predict(encoder, data.view, data.positions[:1])
-    if some.ndim != 2:
+def _width(encoder: nn.Module, views: TrainingData) -> int:
+    try:
+        some = predict(encoder, views.view, views.positions[:1])
+    except RuntimeError as problem:
+        first = str(problem).splitlines()[0]
         raise MosoError(
-            f"the network gives features of shape {tuple(some.shape[1:])} where a row of numbers was expected"
-        )
+            f"the network does not take views as large as these (side of a distortion): {first}"
+        ) from problem
+    if some.ndim != 2:
+        raise MosoError(f"the network gives features of shape {tuple(some.shape[1:])}, not a row of numbers")
     return int(some.shape[1])
 
 

@@ -22,7 +22,7 @@ def test_the_peak_is_that_of_the_work_alone():
     # The system may take pages back from this process at any moment, so one measurement in a few may fall short.
     large, small = (sorted(peak_of(size) for _ in range(5)) for size in (200, 40))
     assert 180 * MIB < large[-1] < 260 * MIB
-    assert 20 * MIB < small[-1]
+    assert small[-1] > 20 * MIB
     assert small[2] < 100 * MIB
 
 

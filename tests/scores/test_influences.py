@@ -155,43 +155,40 @@ def test_the_product_of_two_is_exact_where_the_curvature_is_one():
     p = torch.tensor([0.5, 0.3, 0.2]).double().expand(40, 3)
     factors = Factored(a, p - nn.functional.one_hot(labels, 3), bias=True)
     curvature = Curvature.of(factors, exact=True, damping=1e-9)
+    left, right = curvature.sides()
     directions = torch.eye(18).double().view(18, 3, 6)
     # diag(p) - p p^T has no curvature along (1, 1, 1), where both are nothing but damping.
     directions = directions - directions.mean(1, keepdim=True)
-    assert torch.allclose(curvature.times(curvature.nearly_solve(directions)), directions, atol=1e-3)
+    again = (curvature.matrix() @ (left @ directions @ right).flatten(1).T).T
+    assert torch.allclose(again, directions.flatten(1), atol=1e-3)
 
 
 @pytest.mark.parametrize("exact", [True, False])
-def test_conjugate_gradients_solve_the_system(exact):
+def test_the_matrix_is_the_sum_over_samples(exact):
     with seeded(0, "test"):
         a, logits, labels = torch.randn(60, 7), 3 * torch.randn(60, 4), torch.arange(60) % 4
         right = torch.randn(5, 4, 8)
-    factors = Factored(a, logits.softmax(1) - nn.functional.one_hot(labels, 4), bias=True)
-    curvature = Curvature.of(factors, exact=exact, damping=0.01)
-    dense_form = torch.stack([curvature.times(unit.view(1, 4, 8)).flatten() for unit in torch.eye(32)])
-    assert torch.allclose(dense_form, dense_form.T, atol=1e-6)
-    solved = torch.linalg.solve(dense_form.double(), right.flatten(1).double().T).T
-    assert torch.allclose(
-        curvature.solve(right).flatten(1).double(), solved, rtol=1e-2, atol=1e-3 * float(solved.abs().max())
-    )
+    p, one = logits.softmax(1), torch.cat([a, torch.ones(60, 1)], 1)
+    b = p - nn.functional.one_hot(labels, 4)
+    curvature = Curvature.of(Factored(a, b, bias=True), exact=exact, damping=0.01, weight_decay=0.1)
+    by_outputs = [
+        torch.diag(own) - torch.outer(own, own) if exact else torch.outer(g, g) for own, g in zip(p, b, strict=True)
+    ]
+    literal = sum(torch.kron(h, torch.outer(x, x)) for h, x in zip(by_outputs, one, strict=True)) / 60
+    literal += (0.1 + 0.01 * literal.trace() / 32) * torch.eye(32)
+    assert torch.allclose(curvature.matrix(), literal, atol=1e-5)
+    solved = torch.linalg.solve(literal.double(), right.flatten(1).double().T).T
+    assert torch.allclose(curvature.solve(right).flatten(1).double(), solved, atol=1e-4 * float(solved.abs().max()))
 
 
-def test_systems_that_are_not_solved_in_time_are_announced(monkeypatch, caplog):
-    monkeypatch.setattr("moso.scores.opt_curvature.ROUNDS", 2)
-    with seeded(0, "test"):
-        factors = Factored(
-            torch.randn(60, 7), torch.randn(60, 4).softmax(1) - torch.eye(4)[torch.arange(60) % 4], bias=True
-        )
-        Curvature.of(factors, exact=True, damping=1e-4).solve(torch.randn(2, 4, 8))
-    assert "more damping helps" in caplog.text
-
-
-def test_a_direction_that_is_nothing_stays_nothing():
+def test_where_nothing_is_curved_the_weight_decay_is_all():
     factors = Factored(torch.randn(6, 2), torch.zeros(6, 3), bias=False)
     curvature = Curvature.of(factors, exact=True, damping=0.1, weight_decay=0.5)
     right = torch.zeros(2, 3, 2)
     right[1] = 1
+    left, other = curvature.sides()
     assert torch.allclose(curvature.solve(right), right / 0.5)
+    assert torch.allclose(left @ right @ other, right / 0.5)
 
 
 @pytest.mark.parametrize("parameters", ["last-layer", "all"])
@@ -247,5 +244,5 @@ def test_what_cannot_be_is_refused():
     nn.init.constant_(broken.weight, torch.nan)
     with pytest.raises(MosoError, match="gradient of sample 0 is not finite"):
         influences(broken, view, np.arange(4), parameters="all")
-    with pytest.raises(MosoError, match="give a damping or a weight decay above 0"):
+    with pytest.raises(MosoError, match="give one of the two above 0"):
         influences(nn.Linear(64, 10), view, np.arange(4), damping=0)

@@ -16,8 +16,8 @@ of `numbers` rows of random signs,
     all           F^-1 P g_z,  F = mean P g_z (P g_z)^T      the empirical Fisher matrix of the sketches themselves
 
 so lengths and products of a last layer's influences are right on average, to within one over the square root of
-`numbers`; it is not projected at all if it has no more weights than that, and takes the product of two small matrices
-for its Hessian if it is too large for the systems (`opt_curvature.py`). Sketches are inverted after they were
+`numbers`; it is not projected at all if it has no more weights than that. A last layer of more than `SOLVED` weights
+takes the product of two small matrices for its Hessian (`opt_curvature.py`). Sketches are inverted after they were
 projected, so of theirs only the order of sizes is to be trusted.
 
 Scale: a distance between parameters. Keep: high. Hard: high.
@@ -57,10 +57,8 @@ Projected = Callable[[Factored], torch.Tensor]
 NUMBERS = 512
 DAMPING = 0.1  # of the mean eigenvalue
 CURVATURE_SAMPLES = 4096
-# Numbers of the solved systems; a larger last layer takes the product of two small matrices for its Hessian.
-SOLVED = 1 << 27
+SOLVED = 1 << 14  # weights of a last layer whose Hessian is formed: a gibibyte
 _ROWS = 4096  # samples at a time
-_TOGETHER = 64  # systems solved at a time
 _OUTER = 1 << 24  # numbers of gradients that exist at one time
 
 
@@ -112,7 +110,7 @@ def influences(
         weight_decay=weight_decay,
     )
     out, width = curvature.shape
-    project = (_solved if min(numbers, out * width) * out * width <= SOLVED else _halves)(curvature, numbers, seed)
+    project = (_solved if out * width <= SOLVED else _halves)(curvature, numbers, seed)
     found: NDArray[np.float32] | None = None
     for start in range(0, len(positions), _ROWS):
         chosen = positions[start : start + _ROWS]
@@ -145,8 +143,7 @@ def _solved(curvature: Curvature, numbers: int, seed: int) -> Projected:
         signs = torch.eye(out * width)
     else:
         signs = _signs((numbers, out * width), seed, "both") / numbers**0.5
-    solved = [curvature.solve(some) for some in torch.split(signs.to(curvature.a).view(-1, out, width), _TOGETHER)]
-    directions = torch.cat(solved).flatten(1).T.contiguous()
+    directions = curvature.solve(signs.to(curvature.a).view(-1, out, width)).flatten(1).T.contiguous()
 
     def project(factors: Factored) -> torch.Tensor:
         rows = []
@@ -161,7 +158,7 @@ def _solved(curvature: Curvature, numbers: int, seed: int) -> Projected:
 def _halves(curvature: Curvature, numbers: int, seed: int) -> Projected:
     """The same with the product of two small matrices for the Hessian, and of two for P: the factors stay apart."""
     out, width = curvature.shape
-    left, right = curvature.sides
+    left, right = curvature.sides()
     k = min(out, round(numbers**0.5))
     j = min(width, numbers // k)
     seen_left = left @ _signs((k, out), seed, "left").to(left).T / k**0.5

@@ -12,11 +12,10 @@ MIB = 2**20
 
 def peak_of(size: int) -> int | None:
     found = []
-    with measuring(lambda seconds, peak: found.append(peak)):
-        # Pages from the system itself: an allocator may hand out memory that the process has held all along.
-        with mmap.mmap(-1, size * MIB) as pages:
-            for start in range(0, len(pages), mmap.PAGESIZE):
-                pages[start] = 1
+    # Pages from the system itself: an allocator may hand out memory that the process has held all along.
+    with measuring(lambda seconds, peak: found.append(peak)), mmap.mmap(-1, size * MIB) as pages:
+        for start in range(0, len(pages), mmap.PAGESIZE):
+            pages[start] = 1
     return found[0]
 
 

@@ -20,11 +20,11 @@ from moso.gradients import (
     probe,
     slow,
     squared_norms,
-    sweep,
     time_step,
 )
 from moso.gradients.directional import backward_derivative
 from moso.gradients.fitting import Fitting, batch_size_for
+from moso.gradients.layers import parts as layer_parts
 from moso.gradients.probe import plan_for
 
 
@@ -71,7 +71,7 @@ def test_terms_do_not_depend_on_batch_size_or_chunk(size, monkeypatch):
     point = Point.of(model, cross_entropy)
     whole = time_step(point, batches_of(inputs, labels, 20))
     monkeypatch.setattr(slow, "CHUNK_BYTES", 1)  # one sample's gradient at a time
-    monkeypatch.setattr(sweep, "CHUNK_SHARE", 0)
+    monkeypatch.setattr(layer_parts, "AT_LEAST", 0)
     parts = time_step(point, batches_of(inputs, labels, size))
     np.testing.assert_allclose(whole.dot, parts.dot, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(whole.squared_norm, parts.squared_norm, rtol=1e-9)

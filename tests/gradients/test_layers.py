@@ -391,8 +391,8 @@ def test_embeddings_that_treat_their_gradient_have_no_form():
 def test_no_gradient_of_a_whole_batch_is_ever_formed():
     """No tensor as large as batch x parameters of the widest layer may appear."""
     model = Head(nn.Conv2d(16, 64, 3, padding=1), nn.ReLU(), nn.Conv2d(64, 64, 3, padding=1), width=64)
-    inputs, labels = torch.randn(32, 16, 8, 8), torch.randint(0, 3, (32,))
-    limit = 32 * 64 * 64 * 9
+    inputs, labels = torch.randn(256, 16, 8, 8), torch.randint(0, 3, (256,))
+    limit = 256 * 64 * 64 * 9
     largest = 0
 
     class Largest(torch.utils._python_dispatch.TorchDispatchMode):

@@ -27,6 +27,7 @@ from moso.gradients.layers.convolution import convolution
 from moso.gradients.layers.embedding import embedding
 from moso.gradients.layers.linear import linear
 from moso.gradients.layers.normalisation import batch_norm
+from moso.gradients.layers.parts import chunks
 from moso.gradients.losses import batch_length, to_device
 from moso.gradients.plan import Plan, Routes
 from moso.gradients.point import Batches, Groups, Point, Tensors, evaluation_mode
@@ -37,8 +38,6 @@ from moso.gradients.projection import Projection, shares
 NUMBERS = 4096
 # Samples at a time on a CPU: what is projected was just computed, and should still be in its caches.
 PIECE = 64
-# Gradients of single samples that exist at one time, in numbers: this many times the layer's input or output.
-CHUNK_SHARE = 2
 
 
 def sketches(point: Point, batches: Batches, *, numbers: int = NUMBERS, seed: int = 0) -> torch.Tensor:
@@ -154,10 +153,9 @@ def sketch_call(
     formed, (a, b) = replace(call, places=rest), call.operation.split(call, b)
     for role, place in rest.items():
         projection = projections[place.name]
-        rows = max(1, CHUNK_SHARE * max(a.numel(), b.numel()) // call.given[role].numel())
         parts = []
-        for start in range(0, len(b), rows):
-            each = formed.operation.each(formed, a[start : start + rows], b[start : start + rows])
+        for part in chunks(call, role, a, b):
+            each = formed.operation.each(formed, a[part], b[part])
             own = next(gradients for name, gradients in each if name == role)
             parts.append(projection.of_gradients(_all_rows(own, place, projection.shape)))
         yield place.name, torch.cat(parts)

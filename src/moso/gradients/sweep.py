@@ -2,7 +2,7 @@
 
 The parameters that have closed forms are held fixed, so autograd only carries gradients from layer to layer; each
 call's form then gives norms and gradient from its input and output gradient. No gradient of a sample outlives the
-call it was formed for, and never do more of them exist than the layer has activations of its own.
+call it was formed for, and only a few of them exist at one time (`layers/parts.py`).
 """
 
 from collections import defaultdict
@@ -14,12 +14,10 @@ import torch
 
 from moso.gradients.calls import Watching
 from moso.gradients.layers import Call, Place
+from moso.gradients.layers.parts import chunks, from_each
 from moso.gradients.losses import batch_length, wide
 from moso.gradients.plan import Plan
 from moso.gradients.point import Point, Tensors
-
-# Gradients of single samples that exist at one time, in numbers: this many times the larger of input and output.
-CHUNK_SHARE = 1
 
 
 @dataclass(frozen=True)
@@ -99,7 +97,7 @@ class _Sums:
     def _combine(self, place: Place) -> None:
         """A parameter that was used several times: its gradient is the sum over its uses, and only then squared."""
         uses = self._waiting.pop(place)
-        for part in _chunks(*uses[0]):
+        for part in chunks(*uses[0]):
             gradient = sum(
                 own
                 for call, role, a, b in uses
@@ -119,18 +117,4 @@ class _Sums:
 def _sums(call: Call, a: torch.Tensor, b: torch.Tensor) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
     """Norms and totals of a call's parameters, by its cheaper form."""
     quick = call.operation.sums(call, a, b)
-    if quick is not None:
-        yield from quick
-        return
-    role = "weight" if "weight" in call.places else "bias"
-    for part in _chunks(call, role, a, b):
-        for name, own in call.operation.each(call, a[part], b[part]):
-            if name in call.places:
-                squared = b.new_zeros(len(b))
-                squared[part] = torch.linalg.vector_norm(own.flatten(1), dim=1).square()
-                yield name, squared, own.sum(0)
-
-
-def _chunks(call: Call, role: str, a: torch.Tensor, b: torch.Tensor) -> Iterator[slice]:
-    rows = max(1, CHUNK_SHARE * max(a.numel(), b.numel()) // call.given[role].numel())
-    return (slice(start, start + rows) for start in range(0, len(b), rows))
+    yield from from_each(call, a, b) if quick is None else quick

@@ -11,20 +11,39 @@ So one gradient a sample gives all of them, and batch-norm costs neither a pass 
 import torch
 
 from moso.gradients.layers.convolution import convolution
-from moso.gradients.layers.parts import Call, Each, Operation
+from moso.gradients.layers.parts import Call, Each, Operation, Sums, chunks, within
 
 
 def _each(call: Call, a: torch.Tensor, b: torch.Tensor) -> Each:
-    weight, bias = dict(convolution.each(call, a, b))["weight"], b.flatten(3).sum((1, 3))
-    plain, scale, inverse = call.given["plain"], call.given["scale"], call.given["inverse"]
-    yield "norm_bias", bias
-    if "norm_weight" in call.places:
-        # Channel by channel, so that nothing as large as the gradients themselves is made.
-        products = torch.einsum("nok,ok->no", weight.flatten(2), plain.flatten(1))
-        yield "norm_weight", (products + call.given["shift"] * bias) * inverse
-    if "own_bias" in call.places:
-        yield "own_bias", bias * scale
+    weight, small = _gradients(call, a, b)
+    yield from small.items()
+    scale = call.given["scale"]
     yield "weight", weight.mul_(scale.view(-1, *[1] * (weight.ndim - 2)))
 
 
-folded_convolution = Operation(convolution.arguments, convolution.split, _each)
+def _sums(call: Call, a: torch.Tensor, b: torch.Tensor) -> Sums:
+    """The scale of a channel can wait until its numbers have been added up."""
+    scale = call.given["scale"]
+    for part in chunks(call, "weight", a, b):
+        weight, small = _gradients(call, a[part], b[part])
+        for role, own in small.items():
+            if role in call.places:
+                yield role, within(b, part, own.square().sum(1)), own.sum(0)
+        squared = torch.linalg.vector_norm(weight.flatten(2), dim=2).square() @ scale.square()
+        yield "weight", within(b, part, squared), weight.sum(0) * scale.view(-1, *[1] * (weight.ndim - 2))
+
+
+def _gradients(call: Call, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """By the weight that the call really has, `[batch, out, ...]`, and by everything that is one number a channel."""
+    weight, bias = dict(convolution.each(call, a, b))["weight"], b.flatten(3).sum((1, 3))
+    small = {"norm_bias": bias}
+    if "norm_weight" in call.places:
+        # Channel by channel, so that nothing as large as the gradients themselves is made.
+        products = torch.einsum("nok,ok->no", weight.flatten(2), call.given["plain"].flatten(1))
+        small["norm_weight"] = (products + call.given["shift"] * bias) * call.given["inverse"]
+    if "own_bias" in call.places:
+        small["own_bias"] = bias * call.given["scale"]
+    return weight, small
+
+
+folded_convolution = Operation(convolution.arguments, convolution.split, _each, _sums)

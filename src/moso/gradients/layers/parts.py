@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from math import ceil
 from typing import Any, Literal
 
 import torch
@@ -15,6 +16,9 @@ Rows = tuple[int, int]
 Each = Iterator[tuple[str, torch.Tensor]]
 # The same in two sums: squared norms [batch], and the gradient of the whole batch.
 Sums = Iterator[tuple[str, torch.Tensor, torch.Tensor]]
+# Gradients of single samples that exist at one time, in numbers: as many as the larger of input and output has, and
+# not fewer than this, because small pieces of work are slow.
+AT_LEAST = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -68,3 +72,26 @@ class Operation:
     sums: Callable[[Call, torch.Tensor, torch.Tensor], Sums | None] = lambda call, a, b: None
     # Whether this call can be taken apart at all; its arguments may say otherwise.
     holds: Callable[[Mapping[str, Any]], bool] = lambda given: True
+
+
+def chunks(call: Call, role: str, a: torch.Tensor, b: torch.Tensor) -> Iterator[slice]:
+    """Parts of a batch whose gradients by one parameter may exist at one time."""
+    most = max(1, max(a.numel(), b.numel(), AT_LEAST) // call.given[role].numel())
+    rows = ceil(len(b) / ceil(len(b) / most)) if len(b) else 1
+    return (slice(start, start + rows) for start in range(0, len(b), rows))
+
+
+def from_each(call: Call, a: torch.Tensor, b: torch.Tensor) -> Sums:
+    """Norms and totals from the gradients of single samples."""
+    role = "weight" if "weight" in call.places else "bias"
+    for part in chunks(call, role, a, b):
+        for name, own in call.operation.each(call, a[part], b[part]):
+            if name in call.places:
+                yield name, within(b, part, torch.linalg.vector_norm(own.flatten(1), dim=1).square()), own.sum(0)
+
+
+def within(b: torch.Tensor, part: slice, values: torch.Tensor) -> torch.Tensor:
+    """`[batch]`, nothing but in this part."""
+    whole = b.new_zeros(len(b))
+    whole[part] = values
+    return whole

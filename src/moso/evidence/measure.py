@@ -1,7 +1,6 @@
 """Measuring a trajectory: at each sampled step, the two terms of every sample of the partition."""
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +8,7 @@ from torch import nn
 
 from moso.data.views import View, load, split_evenly
 from moso.errors import MosoError
-from moso.evidence.estimators import Estimator, EstimatorName, as_estimator
+from moso.evidence.estimators import Estimator, EstimatorName, Load, as_estimator
 from moso.evidence.terms import StepTerms
 from moso.evidence.trajectory import TrajectoryPoint, check_fits
 from moso.gradients import (
@@ -52,26 +51,39 @@ def step_terms(
     >>> step_terms(model, point, view, np.arange(2)).dot.shape
     (1, 2)
     """
+    at, batches = prepared(model, point, view, positions, loss, batch_size, parameters, loader_workers)
+
+    if risk is not None:
+        if as_estimator(estimator).name != "exact":
+            raise MosoError("another risk than the training risk is differentiated exactly; use estimator 'exact'")
+        dot = directional_derivatives(at, lambda: batches(positions), risk_gradient(at, risk), point.groups)
+        return checked(StepTerms(point.step, point.learning_rates, dot, np.zeros_like(dot), False), positions)
+    measured = as_estimator(estimator).time_step(at, batches, positions, point.groups, point.step)
+    return checked(StepTerms(point.step, point.learning_rates, measured.dot, measured.squared_norm), positions)
+
+
+def prepared(
+    model: nn.Module,
+    point: TrajectoryPoint,
+    view: View,
+    positions: NDArray[np.int64],
+    loss: Loss,
+    batch_size: int | None,
+    parameters: ParameterFilter | None,
+    loader_workers: int,
+) -> tuple[Point, Load]:
+    """The network at a step, and how samples of its partition come in batches."""
     if len(positions) < 2:
         raise MosoError(f"a partition of {len(positions)} samples cannot leave one out; it needs at least 2")
     state = point.state()
     check_fits(model, state, f"step {point.step} of the trajectory")
     at = Point.of(model, loss, state, parameters)
     size = batch_size or batch_size_for(at, to_device(view.batch(positions[:PROBES], 0), at.device))
-
-    def batches(chosen: NDArray[np.int64]) -> Iterable[Any]:
-        return load(view, split_evenly(chosen, size), 0, loader_workers)
-
-    if risk is not None:
-        if as_estimator(estimator).name != "exact":
-            raise MosoError("another risk than the training risk is differentiated exactly; use estimator 'exact'")
-        dot = directional_derivatives(at, lambda: batches(positions), risk_gradient(at, risk), point.groups)
-        return _checked(StepTerms(point.step, point.learning_rates, dot, np.zeros_like(dot), False), positions)
-    measured = as_estimator(estimator).time_step(at, batches, positions, point.groups, point.step)
-    return _checked(StepTerms(point.step, point.learning_rates, measured.dot, measured.squared_norm), positions)
+    return at, lambda chosen: load(view, split_evenly(chosen, size), 0, loader_workers)
 
 
-def _checked(terms: StepTerms, positions: NDArray[np.int64]) -> StepTerms:
+def checked(terms: StepTerms, positions: NDArray[np.int64]) -> StepTerms:
+    """The terms, refused where there is not one a sample or one is not finite."""
     dot, squared_norm = terms.dot, terms.squared_norm
     if dot.shape[1] != len(positions):
         raise MosoError(f"the loss gave {dot.shape[1]} values for {len(positions)} samples; it must give one a sample")

@@ -1,6 +1,13 @@
 """The gradient engine: it knows networks, layers and losses, and nothing of methods or files."""
 
-from moso.gradients.engine import TimeStep, directional_derivatives, squared_norms, time_step
+from moso.gradients.engine import (
+    TimeStep,
+    directional_derivatives,
+    gradient_sums,
+    mean_of,
+    squared_norms,
+    time_step,
+)
 from moso.gradients.fitting import batch_size_for
 from moso.gradients.last_layer import Factored, last_layer_gradients, last_layer_time_step
 from moso.gradients.live import LiveProducts
@@ -28,10 +35,12 @@ __all__ = [
     "cross_entropy",
     "directional_derivatives",
     "evaluation_mode",
+    "gradient_sums",
     "last_layer_gradients",
     "last_layer_time_step",
     "map_tensors",
     "mean_gradient",
+    "mean_of",
     "risk_gradient",
     "sketched_time_step",
     "sketches",

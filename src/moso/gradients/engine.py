@@ -69,7 +69,13 @@ def directional_derivatives(
 
 def first_sweep(point: Point, batches: Batches, groups: Groups) -> tuple[Tensors, NDArray[np.float64]]:
     """`G` and `|g_z|^2` of every sample and group of parameters, in one sweep over the data."""
-    fitting = Fitting()
+    total, norms = gradient_sums(point, batches, groups)
+    return mean_of(point, total, norms.shape[1]), norms
+
+
+def gradient_sums(point: Point, batches: Batches, groups: Groups = ()) -> tuple[Tensors, NDArray[np.float64]]:
+    """The sum of all samples' gradients, and `|g_z|^2` of each, `[groups, samples]`: what one shard gives to a mean."""
+    groups, fitting = point.checked_groups(groups), Fitting()
     while True:
         try:
             return _swept(point, batches, groups, fitting)
@@ -91,7 +97,7 @@ def _swept(point: Point, batches: Batches, groups: Groups, fitting: Fitting) -> 
                 swept = sweep_batch(point, plan, piece, total)
             rows.append(torch.stack([_norms(swept, group) for group in groups]).cpu())
     norms = torch.cat(rows, 1) if rows else torch.zeros(len(groups), 0)
-    return _divided(point, total, norms.shape[1]), np.asarray(norms.numpy())
+    return total, np.asarray(norms.numpy())
 
 
 def _norms(swept: Swept, group: tuple[str, ...]) -> torch.Tensor:
@@ -109,8 +115,8 @@ def _zeros(point: Point) -> Tensors:
     }
 
 
-def _divided(point: Point, total: Tensors, count: int) -> Tensors:
-    """The mean, in the parameters' own precision."""
+def mean_of(point: Point, total: Tensors, count: int) -> Tensors:
+    """The mean gradient from a sum over `count` samples, in the parameters' own precision; the sum is used up."""
     if count == 0:
         raise MosoError("there is no sample to take the mean gradient of")
     return {name: (total.pop(name) / count).to(value) for name, value in point.trained.items()}

@@ -83,6 +83,9 @@ class Configuration(BaseModel):
     score_batch_size: int | None = Field(
         None, ge=1, description="samples a batch while scoring; found by itself if not given"
     )
+    shard_size: int = Field(
+        0, ge=0, description="samples a shard of a partition that is scored side by side with others; 0 = no shards"
+    )
     initialisations: int = Field(
         2, ge=1, description="networks that el2n and grand average, each trained up to the early epoch; sources take 10"
     )
@@ -193,6 +196,11 @@ class Configuration(BaseModel):
         if self.risk != "train" and self.estimator != "exact":
             raise MosoError(
                 f"--risk {self.risk} is differentiated exactly; it does not go with estimator {self.estimator}"
+            )
+        if self.shard_size and (self.estimator != "exact" or self.risk != "train"):
+            raise MosoError(
+                f"shard_size = {self.shard_size} splits the exact scoring by the training risk; leave --shard-size out "
+                f"with estimator {self.estimator!r} and risk {self.risk!r}"
             )
         if self.risk != "train" and self.probes:
             raise MosoError(

@@ -1,28 +1,32 @@
 """The run directory: where everything a run knows is kept, and who may write to it."""
 
-import fcntl
 import json
 import os
 import platform
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from moso.errors import MosoError
-from moso.files import sweep, write_json, write_text
+from moso.files import TEMPORARY, sweep, write_json, write_text
 from moso.run.configuration import FORMAT, Configuration
+from moso.run.lease import NAME, Holder, held, read_holder
 from moso.version import __version__
 
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """The paths of a run, its manifest, its events and its lock."""
+    """The paths of a run, its manifest, its events and its lock.
+
+    `writer` is the name of a process that writes events beside others on other machines, into a file of its own.
+    """
 
     root: Path
+    writer: str = ""
 
     @property
     def configuration_path(self) -> Path:
@@ -35,26 +39,24 @@ class RunDirectory:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the directory; a second run on it is refused. The lock dies with the process that holds it."""
-        try:
-            self.root.mkdir(parents=True, exist_ok=True)
-            file = (self.root / ".lock").open("a")
-        except OSError as problem:
-            raise MosoError(f"cannot write to {self.root}: {problem.strerror}") from problem
-        with file:
+        """Hold the directory; a second run on it is refused. The lock ends with the process that holds it."""
+        with ExitStack() as holding:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as problem:
-                raise MosoError(
-                    f"another moso is working in {self.root}; wait for it or use another --out"
-                ) from problem
+                self.root.mkdir(parents=True, exist_ok=True)
+                holding.enter_context(held(self.root / NAME))
+            except OSError as problem:
+                raise MosoError(f"cannot write to {self.root}: {problem.strerror}") from problem
             sweep(self.root)
             yield
+
+    def holder(self) -> Holder | None:
+        """Who works in the directory, if anybody does."""
+        return read_holder(self.root / NAME)
 
     def settle(self, configuration: Configuration) -> None:
         """Write the configuration of a new run, or see that an old run has the same one."""
         if not self.configuration_path.exists():
-            foreign = [path.name for path in self.root.iterdir() if path.name != ".lock"]
+            foreign = [path.name for path in self.root.iterdir() if path.name != NAME and TEMPORARY not in path.name]
             if foreign:
                 raise MosoError(
                     f"{self.root} is not empty and not a run directory (it holds {foreign[0]}); use another --out"
@@ -93,24 +95,29 @@ class RunDirectory:
         write_json(self.root / "manifest.json", {"format": FORMAT, **self.manifest(), **entries})
 
     def event(self, event: str, **details: Any) -> None:
-        """Append a line to `events.jsonl`; short lines from several processes do not mix."""
+        """Append a line to `events.jsonl`; short lines from several processes of one machine do not mix."""
         line = json.dumps({"time": round(time.time(), 3), "event": event, **details}) + "\n"
-        descriptor = os.open(self.root / "events.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        path = self.root / "events.jsonl"
+        if self.writer:
+            path = self.root / "events" / f"{self.writer}.jsonl"
+            path.parent.mkdir(exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
         try:
             os.write(descriptor, line.encode())
         finally:
             os.close(descriptor)
 
     def events(self) -> list[dict[str, Any]]:
-        """All events so far; a line that a kill cut short is passed over."""
-        path = self.root / "events.jsonl"
+        """All events so far, of all machines by time; a line that a kill cut short is passed over."""
+        everybody = [self.root / "events.jsonl", *sorted((self.root / "events").glob("*.jsonl"))]
         found = []
-        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
-            try:
-                found.append(json.loads(line))
-            except ValueError:
-                continue
-        return found
+        for path in everybody:
+            for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+                try:
+                    found.append(json.loads(line))
+                except ValueError:
+                    continue
+        return sorted(found, key=lambda event: float(event["time"])) if len(everybody) > 1 else found
 
     def seconds(self, stage: str) -> dict[str, float]:
         """Seconds of computation of every piece of a stage, kills and resumes added up."""

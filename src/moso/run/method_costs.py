@@ -87,7 +87,7 @@ def _part(choice: Choice, selections: set[str], work: _Work) -> Part | None:
         case "reference":
             first = work.piece.endswith(f"/{reference_name(0)}")
             return "networks" if (needs_reference(needs) if first else averages(needs)) else None
-        case "score":
+        case "score" | "score-sums" | "score-mean" | "score-dots" | "score-terms":
             return "measuring" if "terms" in needs else None
         case "final":
             return "measuring" if columns(needs, "final") else None

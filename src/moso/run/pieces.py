@@ -27,6 +27,7 @@ from moso.run.job import Job
 from moso.run.measuring import noted
 from moso.run.references import MEASURES, is_measured, reference_training, train_reference
 from moso.run.selections import read_selection
+from moso.run.sharding import SHARDED, is_sharded_done
 from moso.run.training import (
     Training,
     at_start,
@@ -37,6 +38,7 @@ from moso.run.training import (
     piece_name,
     train_network,
 )
+from moso.run.watching import watched
 from moso.selection import kept_count
 from moso.training.in_run import InRun
 from moso.training.loop import TrainingData, threads, train
@@ -227,6 +229,7 @@ PIECES: dict[str, Callable[..., None]] = {
     "reference": train_reference,
     "score": score_partition,
     "adjoint": measure_adjoint,
+    **SHARDED,
     **MEASURES,
     "evaluate": retrain,
 }
@@ -234,8 +237,9 @@ PIECES: dict[str, Callable[..., None]] = {
 
 def perform(job: Job, piece: Piece, progress: Progress) -> None:
     """Do a piece of work with the configured number of threads."""
-    with threads(job.configuration.threads), noted(job.directory, piece.stage, piece.name):
-        PIECES[piece.stage](job, progress, **piece.arguments)
+    seen = watched(job.directory, piece.stage, piece.name, progress, job.effort.checkpoint_seconds)
+    with threads(job.configuration.threads), noted(job.directory, piece.stage, piece.name), seen as watching:
+        PIECES[piece.stage](job, watching, **piece.arguments)
 
 
 def is_complete(job: Job, piece: Piece) -> bool:
@@ -255,5 +259,7 @@ def is_complete(job: Job, piece: Piece) -> bool:
             folder = job.directory.of_seed(job.configuration, seed) / "terms" / part_name(part)
             steps = job.time_steps(job.partitions(seed)[part], seed).tolist()
             return all(terms_path(folder, step).exists() for step in steps)
+        case stage if stage in SHARDED:
+            return is_sharded_done(job, stage, **piece.arguments)
         case _:
             return is_measured(job, piece.stage, **piece.arguments)

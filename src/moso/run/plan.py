@@ -1,10 +1,11 @@
 """The plan: which networks have to be trained, and what measured of them, for evidence of some names to be there."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from moso.run.job import Job
 from moso.run.pieces import Piece
+from moso.run.sharding import rounds
 from moso.run.training import part_name, piece_name, reference_name
 
 # What the first reference leaves when it is trained or looked at; columns of dynamics and predictions besides.
@@ -85,6 +86,18 @@ def measuring(job: Job, needs: frozenset[str]) -> list[Piece]:
         if said:
             found.append(_measure("final", seed, reference_name(0), columns=said))
     return found
+
+
+def sharded_rounds(job: Job) -> Iterator[list[Piece]]:
+    """The rounds of scoring in shards; the pieces of one can be done side by side, when those before it are done."""
+    for one in rounds(job):
+        yield [_shard(stage, **arguments) for stage, arguments in one]
+
+
+def _shard(stage: str, **arguments: int) -> Piece:
+    shard = f"-{arguments['shard']:05d}" if "shard" in arguments else ""
+    name = f"{part_name(arguments['part'])}/step-{arguments['step']:08d}/{stage}{shard}"
+    return Piece(stage, piece_name(arguments["seed"], name), dict(arguments))
 
 
 def _measure(what: str, seed: int, name: str, **arguments: Any) -> Piece:

@@ -16,7 +16,7 @@ from moso.run.measuring import noted
 from moso.run.overrides import find_overrides
 from moso.run.own import LISTED, Pair, find_choices, ratios_of
 from moso.run.pieces import Piece, is_complete, stage_of
-from moso.run.plan import measuring, training
+from moso.run.plan import measuring, sharded_rounds, training
 from moso.run.scores import read_scores, write_scores
 from moso.run.selections import Selection, write_selection, write_selections_view
 from moso.run.training import record_initial_state
@@ -99,7 +99,19 @@ def score_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = ()) ->
 def gather(job: Job, executor: Executor, needs: frozenset[str]) -> None:
     """See that evidence of these names is there: train what has to leave it, measure what has to be measured."""
     _train(job, executor, needs)
+    if "terms" in needs and job.configuration.shard_size:
+        _score_shards(job, executor)
     _perform(job, executor, "score", measuring(job, needs))
+
+
+def _score_shards(job: Job, executor: Executor) -> None:
+    """Measure the step terms of all partitions shard by shard, wherever the shards are."""
+    waiting = [[piece for piece in one if not is_complete(job, piece)] for one in sharded_rounds(job)]
+    if any(waiting):
+        job.directory.event("begun", stage="score", pieces=sum(map(len, waiting)))
+    for pieces in waiting:
+        if pieces:
+            executor.run(job, pieces)
 
 
 def _train(job: Job, executor: Executor, needs: frozenset[str]) -> None:

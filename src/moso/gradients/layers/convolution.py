@@ -4,8 +4,9 @@ At output position t the layer multiplies W by the patch u_t of its (padded) inp
 
     g = sum_t b_t u_t^T        |g|_F^2 = sum_{t,s} (b_t . b_s) (u_t . u_s)
 
-The first form is the weight gradient of one convolution in which every sample is a group of its own. Few positions
-and many channels take the second, whose sum of gradients is the ordinary weight gradient.
+The first form is the weight gradient of one convolution in which every sample is a group of its own or, where few
+channels come in and patches are small, a product of matrices. Few positions and many channels take the second, whose
+sum of gradients is the ordinary weight gradient.
 """
 
 import itertools
@@ -19,6 +20,8 @@ from moso.gradients.layers.parts import Call, Each, Operation, Sums
 
 # The second form pays where its T^2 (patch + out) operations are below this share of the first one's.
 GRAM_SHARE = 0.5
+# Up to so many channels, as in a network's first layer, patches are written out: libraries are slow with a few.
+FEW_CHANNELS = 4
 
 
 def _split(call: Call, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -40,12 +43,25 @@ def _each(call: Call, a: torch.Tensor, b: torch.Tensor) -> Each:
     if "weight" not in call.places:
         return
     (batch, images), weight = a.shape[:2], call.given["weight"].detach()
+    if call.given.get("groups", 1) == 1 and weight.shape[1] <= FEW_CHANNELS:
+        own = _from_patches(call, a.flatten(0, 1), b.flatten(0, 1)).view(batch, images, *weight.shape)
+        yield "weight", own.sum(1) if images > 1 else own[:, 0]
+        return
     apart = weight.to(b.dtype).expand(batch * images, *weight.shape).flatten(0, 1)
     gradients = _weight_gradient(
         call, a.reshape(1, -1, *a.shape[3:]), b.reshape(1, -1, *b.shape[3:]), apart, batch * images
     )
     own = gradients.view(batch, images, *weight.shape)
     yield "weight", own.sum(1) if images > 1 else own[:, 0]
+
+
+def _from_patches(call: Call, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """`sum_t b_t u_t^T` of every image with the patches written out."""
+    seen = list(_patches(call, a, b.shape[2:]))
+    written = a.new_empty(len(a), a.shape[1], len(seen), *b.shape[2:])
+    for offset, window in enumerate(seen):
+        written[:, :, offset] = window
+    return torch.bmm(b.flatten(2), written.view(len(a), a.shape[1] * len(seen), -1).mT)
 
 
 def _weight_gradient(
@@ -92,7 +108,8 @@ def _from_products(call: Call, a: torch.Tensor, b: torch.Tensor, groups: int) ->
     batch = len(b)
     rows = b.reshape(batch * groups, b.shape[1] // groups, -1)
     inputs = rows.new_zeros(len(rows), rows.shape[2], rows.shape[2])
-    for seen in _patches(call, a, b.shape[2:], groups):
+    for window in _patches(call, a, b.shape[2:]):
+        seen = window.reshape(len(rows), -1, rows.shape[2])
         inputs.baddbmm_(seen.mT, seen)
     squared = (inputs * torch.bmm(rows.mT, rows)).sum((1, 2)).view(batch, groups).sum(1)
     yield "weight", squared, _weight_gradient(call, a, b, call.given["weight"].detach().to(b.dtype))
@@ -101,18 +118,17 @@ def _from_products(call: Call, a: torch.Tensor, b: torch.Tensor, groups: int) ->
         yield "bias", own.square().sum(1), own.sum(0)
 
 
-def _patches(call: Call, a: torch.Tensor, positions: torch.Size, groups: int) -> Iterator[torch.Tensor]:
-    """For each offset of the kernel, the input that meets it: `[batch * groups, in / groups, positions]`."""
+def _patches(call: Call, a: torch.Tensor, positions: torch.Size) -> Iterator[torch.Tensor]:
+    """For each offset of the kernel, the input that meets it: `[batch, in, *positions]`."""
     stride, padding, dilation = _settings(call)
     if any(padding):
         a = F.pad(a, [amount for one in reversed(padding) for amount in (one, one)])
-    shape = len(a) * groups, a.shape[1] // groups, -1
     for offset in itertools.product(*(range(size) for size in _kernel(call))):
         window: tuple[slice, ...] = tuple(
             slice(start * spread, start * spread + step * (count - 1) + 1, step)
             for start, spread, step, count in zip(offset, dilation, stride, positions, strict=True)
         )
-        yield a[:, :, *window].reshape(shape)
+        yield a[:, :, *window]
 
 
 convolution = Operation(("input", "weight", "bias", "stride", "padding", "dilation", "groups"), _split, _each, _sums)

@@ -13,6 +13,7 @@ from benchmarks.scoring.clock import Spread, Work, take_turns
 from benchmarks.scoring.engines import Engine, Refused, Scores, Truth, truth_of
 from benchmarks.scoring.memory import peak_memory
 from benchmarks.scoring.problem import Learner, Problem
+from benchmarks.scoring.steady import steady_first
 
 TRAINING = "training"
 WRONG = 1e-2
@@ -66,10 +67,11 @@ def compare(
     """Measure the engines on one network: settings, the training step they are measured in, and a row each."""
     device = next(problem.model.parameters()).device
     checked = min(effort.checked, problem.size)
+    problem, jumping = steady_first(problem, checked)
     learner = Learner(deepcopy(problem.model), problem.loss)
     training_bytes = training_memory(problem, learner)
     truth = truth_of(problem, checked)
-    say(f"{problem.network}: brute force is done, {checked} samples")
+    say(f"{problem.network}: brute force is done, {checked} samples ({jumping} jump)")
     checks: dict[str, Check] = {}
     refusals: dict[str, str] = {}
     for name, engine in engines.items():
@@ -102,6 +104,7 @@ def compare(
         "samples": problem.size,
         "batch": problem.batch,
         "checked": checked,
+        "at_a_kink": jumping,
         "training_step_bytes": training_bytes,
         "training_epoch_seconds": asdict(Spread.of([turn[TRAINING] for turn in turns])),
         "largest_score": float(np.abs(truth.score).max()),

@@ -71,7 +71,7 @@ def test_terms_do_not_depend_on_batch_size_or_chunk(size, monkeypatch):
     point = Point.of(model, cross_entropy)
     whole = time_step(point, batches_of(inputs, labels, 20))
     monkeypatch.setattr(slow, "CHUNK_BYTES", 1)  # one sample's gradient at a time
-    monkeypatch.setattr(layer_parts, "AT_LEAST", 0)
+    monkeypatch.setattr(layer_parts, "AT_ONCE", 0)
     parts = time_step(point, batches_of(inputs, labels, size))
     np.testing.assert_allclose(whole.dot, parts.dot, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(whole.squared_norm, parts.squared_norm, rtol=1e-9)

@@ -154,7 +154,7 @@ def sketch_call(
     for role, place in rest.items():
         projection = projections[place.name]
         parts = []
-        for part in chunks(call, role, a, b):
+        for part in chunks(call, role, len(b)):
             each = formed.operation.each(formed, a[part], b[part])
             own = next(gradients for name, gradients in each if name == role)
             parts.append(projection.of_gradients(_all_rows(own, place, projection.shape)))

@@ -24,7 +24,7 @@ def _each(call: Call, a: torch.Tensor, b: torch.Tensor) -> Each:
 def _sums(call: Call, a: torch.Tensor, b: torch.Tensor) -> Sums:
     """The scale of a channel can wait until its numbers have been added up."""
     scale = call.given["scale"]
-    for part in chunks(call, "weight", a, b):
+    for part in chunks(call, "weight", len(b)):
         weight, small = _gradients(call, a[part], b[part])
         for role, own in small.items():
             if role in call.places:

@@ -3,8 +3,7 @@
     g = sum_t b_t a_t^T        |g|_F^2 = sum_{t,s} (b_t . b_s) (a_t . a_s)
 
 The second form costs T^2 (in + out) a sample and the whole batch's gradient beside it, the first T in out and the
-passes over what it forms: few positions take the second, many the first. On a CPU the first is taken sample by sample,
-so that a gradient is squared and added up before it leaves the cache.
+passes over what it forms: few positions take the second, many the first.
 """
 
 import torch
@@ -31,7 +30,7 @@ def _sums(call: Call, a: torch.Tensor, b: torch.Tensor) -> Sums | None:
     share = positions * (inputs + outputs) / (inputs * outputs)
     if positions == 1 or share < PRODUCTS_SHARE or "weight" not in call.places:
         return _from_products(call, a, b)
-    return _one_by_one(call, a, b) if a.device.type == "cpu" else None
+    return None
 
 
 def _from_products(call: Call, a: torch.Tensor, b: torch.Tensor) -> Sums:
@@ -43,17 +42,6 @@ def _from_products(call: Call, a: torch.Tensor, b: torch.Tensor) -> Sums:
     else:
         squared = (torch.bmm(a, a.mT) * torch.bmm(b, b.mT)).sum((1, 2))
     yield "weight", squared, b.flatten(0, 1).T @ a.flatten(0, 1)
-
-
-def _one_by_one(call: Call, a: torch.Tensor, b: torch.Tensor) -> Sums:
-    yield from _bias(call, b)
-    total, own = b.new_zeros(b.shape[2], a.shape[2]), b.new_empty(b.shape[2], a.shape[2])
-    norms = []
-    for inputs, outputs in zip(a, b, strict=True):
-        torch.mm(outputs.T, inputs, out=own)
-        norms.append(torch.linalg.vector_norm(own))
-        total += own
-    yield "weight", torch.stack(norms).square(), total
 
 
 def _bias(call: Call, b: torch.Tensor) -> Sums:

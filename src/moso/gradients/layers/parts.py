@@ -16,9 +16,9 @@ Rows = tuple[int, int]
 Each = Iterator[tuple[str, torch.Tensor]]
 # The same in two sums: squared norms [batch], and the gradient of the whole batch.
 Sums = Iterator[tuple[str, torch.Tensor, torch.Tensor]]
-# Gradients of single samples that exist at one time, in numbers: as many as the larger of input and output has, and
-# not fewer than this, because small pieces of work are slow.
-AT_LEAST = 1 << 20
+# Numbers of single samples' gradients that exist at one time: few enough for a processor's cache, and not so few that
+# beginning takes longer than doing.
+AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -74,17 +74,17 @@ class Operation:
     holds: Callable[[Mapping[str, Any]], bool] = lambda given: True
 
 
-def chunks(call: Call, role: str, a: torch.Tensor, b: torch.Tensor) -> Iterator[slice]:
-    """Parts of a batch whose gradients by one parameter may exist at one time."""
-    most = max(1, max(a.numel(), b.numel(), AT_LEAST) // call.given[role].numel())
-    rows = ceil(len(b) / ceil(len(b) / most)) if len(b) else 1
-    return (slice(start, start + rows) for start in range(0, len(b), rows))
+def chunks(call: Call, role: str, batch: int) -> Iterator[slice]:
+    """Parts of a batch, all of nearly the same size, whose gradients by one parameter may exist at one time."""
+    most = max(1, AT_ONCE // call.given[role].numel())
+    rows = ceil(batch / ceil(batch / most)) if batch else 1
+    return (slice(start, start + rows) for start in range(0, batch, rows))
 
 
 def from_each(call: Call, a: torch.Tensor, b: torch.Tensor) -> Sums:
     """Norms and totals from the gradients of single samples."""
     role = "weight" if "weight" in call.places else "bias"
-    for part in chunks(call, role, a, b):
+    for part in chunks(call, role, len(b)):
         for name, own in call.operation.each(call, a[part], b[part]):
             if name in call.places:
                 yield name, within(b, part, torch.linalg.vector_norm(own.flatten(1), dim=1).square()), own.sum(0)

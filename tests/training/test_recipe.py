@@ -10,7 +10,17 @@ from pydantic import ValidationError
 from moso.errors import MosoError
 from moso.training.recipe import Recipe, TrainingRecipe, load_recipe, recipes
 
-NAMES = ["cpu-small", "digits", "paper-cifar", "paper-imagenet", "paper-tiny", "quick", "table", "text"]
+NAMES = [
+    "cpu-reproduce",
+    "cpu-small",
+    "digits",
+    "paper-cifar",
+    "paper-imagenet",
+    "paper-tiny",
+    "quick",
+    "table",
+    "text",
+]
 OWN = """
 description = "mine"
 match = "steps"

@@ -8,7 +8,8 @@ import typer
 from moso.cli.run import Out, new_job
 from moso.cli.settings import with_settings
 from moso.cli.summary import console, print_plan, print_tables
-from moso.cli.work import CheckpointSeconds, LoaderWorkers, Quiet, Workers, worker_count, working
+from moso.cli.work import CheckpointSeconds, LoaderWorkers, Quiet, working
+from moso.cli.workplace import HERE, Workplace, with_workplace
 from moso.errors import MosoError
 from moso.evaluation.baselines import BASELINES
 from moso.evaluation.tolerance import check_tolerance
@@ -34,6 +35,7 @@ Target = Annotated[
 
 
 @with_settings
+@with_workplace
 def compare(
     target: Target = None,
     out: Out = None,
@@ -48,7 +50,7 @@ def compare(
     tolerance: Annotated[
         float, typer.Option("--tolerance", help="points that pruning may cost when asked how much can go")
     ] = 1.0,
-    workers: Workers = 0,
+    workplace: Workplace = HERE,
     loader_workers: LoaderWorkers = 2,
     checkpoint_seconds: CheckpointSeconds = 10.0,
     quiet: Quiet = False,
@@ -78,9 +80,9 @@ def compare(
     job = new_job(target, out, effort, settings, {"baselines": list(BASELINES)})
     check_own(job, *own)
     if dry_run:
-        print_plan(job, estimate(job, worker_count(job.configuration, workers)))
+        print_plan(job, estimate(job, workplace.worker_count(job.configuration)))
         return
-    with working(job, workers, quiet) as executor:
+    with working(job, workplace, quiet) as executor:
         carry_out(job, executor, *own)
         write_report(Run(job.directory))
     _show(Run(job.directory), tolerance, quiet)

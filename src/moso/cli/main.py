@@ -15,6 +15,8 @@ from moso.cli.exact import exact
 from moso.cli.explore import explore
 from moso.cli.export import export
 from moso.cli.report import report
+from moso.cli.reproduce import reproduce_command
+from moso.cli.status import status
 from moso.cli.suspects import suspects
 from moso.errors import MosoError
 from moso.version import __version__
@@ -28,7 +30,8 @@ app = typer.Typer(
 )
 for verb in (run.run, run.train, stages.score, stages.select, stages.evaluate, report, explore, export, compare):
     app.command()(verb)
-for verb in (suspects, exact, listing.methods, listing.models, listing.datasets):
+app.command("reproduce")(reproduce_command)
+for verb in (status, suspects, exact, listing.methods, listing.models, listing.datasets):
     app.command()(verb)
 
 

@@ -7,7 +7,8 @@ import typer
 
 from moso.cli.settings import configuration_from, with_settings
 from moso.cli.summary import print_plan, print_summary
-from moso.cli.work import CheckpointSeconds, LoaderWorkers, Quiet, Workers, default_out, worker_count, working
+from moso.cli.work import CheckpointSeconds, LoaderWorkers, Quiet, default_out, working
+from moso.cli.workplace import HERE, Workplace, with_workplace
 from moso.report.page import write_report
 from moso.run.directory import RunDirectory
 from moso.run.estimate import estimate
@@ -22,10 +23,11 @@ Out = Annotated[Path | None, typer.Option("--out", help="run directory [runs/DAT
 
 
 @with_settings
+@with_workplace
 def run(
     file: ConfigArgument = None,
     out: Out = None,
-    workers: Workers = 0,
+    workplace: Workplace = HERE,
     loader_workers: LoaderWorkers = 2,
     checkpoint_seconds: CheckpointSeconds = 10.0,
     quiet: Quiet = False,
@@ -38,9 +40,9 @@ def run(
     """Partition, train surrogates, score, select, retrain, report: the whole job, resumable."""
     job = new_job(file, out, Effort(loader_workers, checkpoint_seconds), settings)
     if dry_run:
-        print_plan(job, estimate(job, worker_count(job.configuration, workers)))
+        print_plan(job, estimate(job, workplace.worker_count(job.configuration)))
         return
-    with working(job, workers, quiet) as executor:
+    with working(job, workplace, quiet) as executor:
         train_stage(job, executor)
         score_stage(job, executor)
         select_stage(job)
@@ -51,10 +53,11 @@ def run(
 
 
 @with_settings
+@with_workplace
 def train(
     file: ConfigArgument = None,
     out: Out = None,
-    workers: Workers = 0,
+    workplace: Workplace = HERE,
     loader_workers: LoaderWorkers = 2,
     checkpoint_seconds: CheckpointSeconds = 10.0,
     quiet: Quiet = False,
@@ -63,7 +66,7 @@ def train(
 ) -> None:
     """Begin a run and train its surrogates; `moso score` goes on from there."""
     job = new_job(file, out, Effort(loader_workers, checkpoint_seconds), settings)
-    with working(job, workers, quiet) as executor:
+    with working(job, workplace, quiet) as executor:
         train_stage(job, executor)
     if not quiet:
         typer.echo(f"surrogates trained in {job.directory.root}")

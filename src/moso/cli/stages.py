@@ -18,22 +18,23 @@ from moso.cli.work import (
     RunArgument,
     Selectors,
     SelectorSettings,
-    Workers,
     asked_choices,
     brought,
     decided,
     open_job,
     working,
 )
+from moso.cli.workplace import HERE, Workplace, with_workplace
 from moso.run.job import Effort
 from moso.run.stages import evaluate_stage, score_stage, select_stage
 
 
+@with_workplace
 def score(
     run: RunArgument,
     method: Methods = None,
     selector: Selectors = None,
-    workers: Workers = 0,
+    workplace: Workplace = HERE,
     loader_workers: LoaderWorkers = 2,
     checkpoint_seconds: CheckpointSeconds = 10.0,
     quiet: Quiet = False,
@@ -41,7 +42,7 @@ def score(
     """Gather the evidence that methods and selectors need and write the scores."""
     job = open_job(run, Effort(loader_workers, checkpoint_seconds))
     choices = asked_choices(job, method, selector)
-    with working(job, workers, quiet) as executor:
+    with working(job, workplace, quiet) as executor:
         score_stage(job, executor, choices)
     if not quiet:
         typer.echo(f"scores in {job.directory.root / 'scores.parquet'}")
@@ -63,7 +64,7 @@ def select(
 ) -> None:
     """Choose what is kept, from scores that are there or yours; any method, selector and ratio."""
     job = open_job(run)
-    with working(job, 1, quiet=True):
+    with working(job, Workplace(workers=1), quiet=True):
         own = brought(job, name, scores, indices, hard)
         choices = asked_choices(job, [*(method or []), *own], selector, setting, min_per_class)
         choices = decided(job, choices, overrides)
@@ -72,6 +73,7 @@ def select(
         typer.echo(f"selections in {job.directory.root / 'selections.parquet'}")
 
 
+@with_workplace
 def evaluate(
     run: RunArgument,
     method: Methods = None,
@@ -84,14 +86,14 @@ def evaluate(
     name: OwnName = None,
     hard: OwnHard = None,
     overrides: Decisions = None,
-    workers: Workers = 0,
+    workplace: Workplace = HERE,
     loader_workers: LoaderWorkers = 2,
     checkpoint_seconds: CheckpointSeconds = 10.0,
     quiet: Quiet = False,
 ) -> None:
     """Retrain on what selections keep and on all data, and test."""
     job = open_job(run, Effort(loader_workers, checkpoint_seconds))
-    with working(job, workers, quiet) as executor:
+    with working(job, workplace, quiet) as executor:
         own = brought(job, name, scores, indices, hard)
         choices = asked_choices(job, [*(method or []), *own], selector, setting, min_per_class)
         choices = decided(job, choices, overrides)

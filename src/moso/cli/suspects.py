@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from moso.cli.summary import console, print_tables
-from moso.cli.work import LoaderWorkers, Quiet, RunArgument, Workers, open_job, working
+from moso.cli.work import LoaderWorkers, Quiet, RunArgument, open_job, working
+from moso.cli.workplace import HERE, Workplace, with_workplace
 from moso.errors import MosoError
 from moso.evidence.predictions import out_of_sample_path
 from moso.report.suspects_files import headline, write_suspects
@@ -19,6 +20,7 @@ from moso.run.stages import gather
 PRINTED = 10
 
 
+@with_workplace
 def suspects(
     run: RunArgument,
     labels: Annotated[
@@ -44,7 +46,7 @@ def suspects(
     out: Annotated[
         Path | None, typer.Option("--out", help="folder to write to [RUN/suspects]", show_default=False)
     ] = None,
-    workers: Workers = 0,
+    workplace: Workplace = HERE,
     loader_workers: LoaderWorkers = 2,
     quiet: Quiet = False,
 ) -> None:
@@ -57,7 +59,7 @@ def suspects(
         if opened.configuration.dataset == CUSTOM:
             raise MosoError(f"{run} was made from data in memory and has no out-of-sample predictions")
         job = open_job(run, Effort(loader_workers))
-        with working(job, workers, quiet) as executor:
+        with working(job, workplace, quiet) as executor:
             gather(job, executor, frozenset({"predictions"}))
     found = inquire(opened, order=order, top=top or None, labels=labels, seed=seed)
     paths = write_suspects(opened, found, out or run / "suspects")

@@ -1,6 +1,5 @@
 """What the verbs that do work share: opening a job, choosing an executor, holding the directory."""
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,9 +9,8 @@ from typing import Annotated, cast
 
 import typer
 
-from moso.cli.display import showing
+from moso.cli.workplace import Workplace
 from moso.errors import MosoError
-from moso.executors import InProcess, LocalProcesses
 from moso.run.choice import Choice, read_settings
 from moso.run.configuration import Configuration
 from moso.run.directory import RunDirectory
@@ -24,7 +22,6 @@ from moso.scores import Hard
 from moso.selection import selectors as known_selectors
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="run directory", show_default=False)]
-Workers = Annotated[int, typer.Option("--workers", min=0, help="processes side by side; 0 = as many as fit the cores")]
 LoaderWorkers = Annotated[
     int, typer.Option("--loader-workers", min=0, help="decoding processes a training, for data beyond memory")
 ]
@@ -79,33 +76,15 @@ def default_out(configuration: Configuration) -> Path:
 
 
 @contextmanager
-def working(job: Job, workers: int, quiet: bool) -> Iterator[Executor]:
-    """The run directory, locked and found in order, and an executor for its pieces."""
+def working(job: Job, workplace: Workplace, quiet: bool) -> Iterator[Executor]:
+    """The run directory, locked and found in order, and an executor for its pieces; a follower never gets there."""
+    if not workplace.leads:
+        workplace.follow(job)
+        raise typer.Exit
     with job.directory.locked():
         begin(job)
-        with executor_for(job.configuration, workers, quiet) as executor:
+        with workplace.executor_for(job.configuration, quiet) as executor:
             yield executor
-
-
-@contextmanager
-def executor_for(configuration: Configuration, workers: int, quiet: bool) -> Iterator[Executor]:
-    """Processes side by side, or this one alone."""
-    count = worker_count(configuration, workers)
-    with showing(quiet) as progress:
-        if count == 1:
-            yield InProcess(progress)
-        else:
-            with LocalProcesses(count, progress) as processes:
-                yield processes
-
-
-def worker_count(configuration: Configuration, workers: int) -> int:
-    """As many as asked; else one for each `threads` cores, and one where a single accelerator does the work."""
-    if workers:
-        return workers
-    if configuration.device != "cpu":
-        return 1
-    return max(1, len(os.sched_getaffinity(0)) // configuration.threads)
 
 
 def open_job(run: Path, effort: Effort | None = None) -> Job:

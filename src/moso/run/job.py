@@ -28,16 +28,18 @@ from moso.training.in_run import counted_steps
 from moso.training.loop import TrainingData
 from moso.training.losses import loss_for, squared_error
 from moso.training.recipe import TrainingRecipe
+from moso.training.team import ALONE, Team
 
 ModelFactory = Callable[[int], nn.Module]
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How the work is done without changing its result."""
+    """How the work is done without changing its result; a `team` of processes changes it by rounding alone."""
 
     loader_workers: int = 0
     checkpoint_seconds: float = 10.0
+    team: Team = ALONE
 
 
 @dataclass(eq=False)
@@ -69,14 +71,14 @@ class Job:
         """Where networks compute."""
         return torch.device(self.configuration.device)
 
-    def model(self, seed: int, retraining: bool = False) -> nn.Module:
-        """A fresh network with the `w_0` of this seed: the surrogate's, or the one that is retrained."""
+    def model(self, seed: int, retraining: bool = False, network: str = "") -> nn.Module:
+        """A fresh network with the `w_0` of this seed: the surrogate's, the one that is retrained, or one by name."""
         if self.build is not None:
             model = self.build(seed)
         else:
-            name = self.configuration.model
+            name = network or self.configuration.model
             if retraining and self.configuration.retrain_model:
-                name = self.configuration.retrain_model
+                name = network or self.configuration.retrain_model
             train = self.data.train
             model = build_model(
                 name, train.shape, outputs(train), seed, vocabulary=train.vocabulary, numbers=train.targets is not None

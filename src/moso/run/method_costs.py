@@ -5,6 +5,7 @@ step terms of MoSo, features, ...), choosing is the score itself and its selecti
 methods that need it, so the costs of two methods are not to be added.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -46,14 +47,14 @@ class _Work:
     peak: int | None
 
 
-def method_costs(run: Run) -> list[MethodCost]:
-    """What the methods of a run's configuration cost, each as if it were the only one."""
+def method_costs(run: Run, choices: Sequence[Choice] | None = None) -> list[MethodCost]:
+    """What these choices, or the methods of a run's configuration, cost, each as if it were the only one."""
     work, seeds = _measured(run), len(run.configuration.all_seeds())
     made: dict[tuple[str, str, str], set[str]] = {}
     for selection in run.selections():
         made.setdefault((selection.method, selection.selector, selection.parameters), set()).add(selection.digest())
     found = []
-    for choice in run.configuration.choices():
+    for choice in run.configuration.choices() if choices is None else choices:
         own = made.get((choice.method, choice.selector.name, choice.parameters), set())
         parts: dict[Part, float] = {"networks": 0.0, "measuring": 0.0, "choosing": 0.0}
         peaks = []

@@ -173,7 +173,7 @@ def retrain(job: Job, progress: Progress, cell: dict[str, Any]) -> None:
     total = recipe.epochs * everything.steps_per_epoch(recipe.batch_size) if wanted.match == "steps" else None
     if wanted.method == FEWER_STEPS:
         total = recipe.epochs * -(-kept_count(len(job.data.train), wanted.ratio) // recipe.batch_size)
-    model = job.model(wanted.seed, retraining=True)
+    model = job.model(wanted.seed, network=wanted.network)
     position = job.directory.root / "state" / f"retrain-{wanted.digest()}" / "position.safetensors"
     history = train(
         model,
@@ -186,7 +186,10 @@ def retrain(job: Job, progress: Progress, cell: dict[str, Any]) -> None:
         loader_workers=job.effort.loader_workers,
         progress=progress,
         label=f"retraining {wanted.title()}, seed {wanted.seed}",
+        team=job.effort.team,
     )
+    if not job.effort.team.leads:
+        return
     write_json(path, {**asdict(wanted), "samples": samples, **_tested(job, model), "loss": history.loss})
     position.unlink(missing_ok=True)
     if position.parent.exists():

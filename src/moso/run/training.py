@@ -5,7 +5,7 @@ end, and where to go on after a kill; `dynamics/NAME/` what it said about its sa
 """
 
 import json
-from collections.abc import Callable
+import math
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -149,6 +149,8 @@ def train_network(
     replayed = ReplayRecorder(replay_folder(home, training.name), job.total_steps(training.positions))
 
     def step_made(model: nn.Module, optimizer: torch.optim.Optimizer, step: int, epoch: int) -> None:
+        if not job.effort.team.leads:
+            return
         if on_step is not None:
             on_step(model, optimizer, step, epoch)
         if training.replay:
@@ -170,7 +172,10 @@ def train_network(
         loader_workers=job.effort.loader_workers,
         progress=progress,
         label=label,
+        team=job.effort.team,
     )
+    if not job.effort.team.leads:
+        return
     if training.whole:
         step = job.total_steps(training.positions)
         write_state(network_path(home, training.name, "final"), model.state_dict(), {"step": step})
@@ -187,7 +192,7 @@ def _position(folder: Path, training: Training) -> Path:
     if training.replay:
         wanted["replay"] = True
     if position.exists() and not (purpose.exists() and json.loads(purpose.read_text(encoding="utf-8")) == wanted):
-        position.unlink()
+        position.unlink(missing_ok=True)  # another process of a team may have been quicker
     write_json(purpose, wanted)
     return position
 
@@ -214,9 +219,19 @@ def piece_name(seed: int, name: str) -> str:
 
 
 def checkpoints(job: Job, path: Path, stage: str, name: str) -> Checkpoints:
-    """Where a training goes on after a kill, its seconds noted as they pass."""
-    noted: Callable[[float], None] = lambda seconds: computed(job, stage, name, seconds)  # noqa: E731
-    return Checkpoints(path, job.effort.checkpoint_seconds, noted)
+    """Where a training goes on after a kill, its seconds and its losses noted as they come."""
+
+    def saved(seconds: float) -> None:
+        computed(job, stage, name, seconds)
+
+    def told(epoch: int, loss: float, learning_rate: float) -> None:
+        job.directory.event(
+            "epoch", stage=stage, piece=name, epoch=epoch, loss=round(loss, 6), learning_rate=round(learning_rate, 8)
+        )
+
+    if not job.effort.team.leads:
+        return Checkpoints(path, math.inf)
+    return Checkpoints(path, job.effort.checkpoint_seconds, saved, told)
 
 
 def computed(job: Job, stage: str, name: str, seconds: float) -> None:

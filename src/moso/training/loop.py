@@ -27,6 +27,7 @@ from moso.randomness import hashes, reseed, seeded
 from moso.training.in_run import InRun
 from moso.training.recipe import TrainingRecipe
 from moso.training.schedule import learning_rate
+from moso.training.team import ALONE, Team
 
 OnStep = Callable[[nn.Module, torch.optim.Optimizer, int, int], None]
 
@@ -59,11 +60,15 @@ class History:
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Where a run is saved so that it can go on after a kill, and how many seconds may pass in between."""
+    """Where a run is saved so that it can go on after a kill, and how many seconds may pass in between.
+
+    `on_save` is told how many seconds have passed, `on_epoch` the number of an epoch, its loss and its last rate.
+    """
 
     path: Path
     seconds: float = 10.0
     on_save: Callable[[float], None] = lambda seconds: None
+    on_epoch: Callable[[int, float, float], None] = lambda epoch, loss, learning_rate: None
 
 
 @contextmanager
@@ -93,12 +98,14 @@ def train(
     loader_workers: int = 0,
     progress: Progress = silent,
     label: str = "training",
+    team: Team = ALONE,
 ) -> History:
     """Train `model` in place for the recipe's epochs, or for exactly `total_steps` updates.
 
     `on_step(model, optimizer, step, epoch)` is called after every update, before anything else happens. `in_run`
     collects the terms of scores on the way, `dynamics` what the network says about the samples it meets. With
-    `stop_after` only the first so many updates are made, with the learning rates of the whole run.
+    `stop_after` only the first so many updates are made, with the learning rates of the whole run. A `team` of several
+    processes shares every batch; all of them make this call.
     """
     device = next(model.parameters()).device
     per_epoch = data.steps_per_epoch(recipe.batch_size)
@@ -112,18 +119,20 @@ def train(
     saved_at = time.monotonic()
     end = total if stop_after is None else min(stop_after, total)
     model.train()
+    learner = team.learner(model, len(data.positions) // per_epoch)
     with seeded(seed, "training"), nullcontext() if dynamics is None else dynamics.watching(model):
         while step < end:
             epoch, first = divmod(step, per_epoch)
             plan = data.epoch_batches(recipe.batch_size, epoch, seed)[first : first + end - step]
-            for positions, batch in zip(plan, load(data.view, plan, epoch, loader_workers), strict=True):
+            shares = [team.share(positions) for positions in plan]
+            for positions, batch in zip(plan, load(data.view, shares, epoch, loader_workers), strict=True):
                 step += 1
                 rate = learning_rate(recipe, step, total, schedule_epoch)
                 for group in optimizer.param_groups:
                     group["lr"] = rate
                 counting = in_run if in_run is not None and in_run.counts(step) else None
                 batch = to_device(batch, device)
-                value = _update(model, optimizer, scaler, batch, recipe, loss, seed, step, positions, counting)
+                value = _update(learner, optimizer, scaler, batch, recipe, loss, seed, step, positions, counting, team)
                 if not math.isfinite(value):
                     raise MosoError(
                         f"{label}: the loss became {value} at step {step} of {total} (epoch {epoch + 1}) "
@@ -141,6 +150,8 @@ def train(
                     history.loss.append(epoch_loss / (step - epoch * per_epoch))
                     history.learning_rate.append(rate)
                     epoch_loss = 0.0
+                    if checkpoints is not None:
+                        checkpoints.on_epoch(epoch + 1, history.loss[-1], rate)
                 due = time.monotonic() - saved_at
                 # What compares epochs overwrites the one before the last: no resumed run may go back that far.
                 must = dynamics is not None and dynamics.compares_epochs and ends
@@ -178,6 +189,7 @@ def _update(
     step: int,
     positions: NDArray[np.int64],
     in_run: InRun | None,
+    team: Team,
 ) -> float:
     device = next(model.parameters()).device
     if recipe.channels_last:
@@ -185,10 +197,10 @@ def _update(
     mixed = recipe.precision != "float32"
     precision = torch.autocast(device.type, dtype=getattr(torch, recipe.precision)) if mixed else nullcontext()
     # Dropout and its like draw from the global generator: each update gets an address of its own.
-    reseed(seed, "update", step)
+    reseed(seed, *team.address("update", step))
     with precision:
         losses = loss(model, batch) if in_run is None else in_run.losses(model, optimizer, loss, batch, step)
-        mean = losses.mean()
+        mean = team.mean(losses, len(positions))
     optimizer.zero_grad(set_to_none=True)
     scaler.scale(mean).backward()  # type: ignore[no-untyped-call]
     if in_run is not None:
@@ -198,7 +210,7 @@ def _update(
         nn.utils.clip_grad_norm_(model.parameters(), recipe.clip_norm)
     scaler.step(optimizer)
     scaler.update()
-    return float(mean.detach())
+    return team.average(mean)
 
 
 def _channels_last(tensor: torch.Tensor) -> torch.Tensor:

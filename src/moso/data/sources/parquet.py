@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from moso.data.samples import StoredSamples
 from moso.data.sources.arrow_cache import memory_mapped
 from moso.data.sources.location import split_options
+from moso.data.sources.number_cache import mapped_numbers
 from moso.data.sources.source import Opened, Request, Source
 from moso.data.sources.tables import (
     LABEL_NAMES,
@@ -29,7 +30,9 @@ from moso.data.sources.tables import (
     check_same_classes,
     choose_columns,
     class_names,
+    features_of,
     is_labelled,
+    numbered_samples,
     table_samples,
 )
 from moso.errors import MosoError
@@ -148,6 +151,19 @@ def _uncompressed(metadata: pq.FileMetaData, columns: Sequence[str]) -> int:
     return size
 
 
+def _number_bytes(files: Sequence[Path], features: Sequence[str]) -> int:
+    """What numbers take in memory, four bytes each."""
+    metadata = [pq.read_metadata(file) for file in files]
+    count = 0
+    for one in metadata:
+        for group in range(one.num_row_groups):
+            for number in range(one.num_columns):
+                leaf = one.row_group(group).column(number)
+                if leaf.path_in_schema.split(".")[0] in features:
+                    count += leaf.num_values
+    return 4 * count
+
+
 def _is_labelled(files: Sequence[Path], label: str) -> bool:
     if label not in _schema(files[0]).names:
         return False
@@ -159,6 +175,12 @@ def _samples(files: Sequence[Path], columns: Columns, classes: Sequence[str] | N
         missing = [name for name in columns.all() if name not in _schema(file).names]
         if missing:
             raise MosoError(f"{file} has no column {missing[0]!r}, which the first file has")
+    if columns.image is None and _number_bytes(files, columns.features) > request.memory_limit:
+        answers = _read(files, [columns.label], memory_limit=2**62)
+        reader = mapped_numbers(
+            files, columns.features, lambda rows: features_of(rows, columns.features, _where(files))
+        )
+        return numbered_samples(answers, columns, classes, _where(files), reader)
     table = _read(files, columns.all(), request.memory_limit)
     return table_samples(table, columns, classes, _where(files), request.resize)
 

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from moso.data.images import Column, EncodedReader, Names
+from moso.data.readers import Reader
 from moso.data.samples import StoredSamples, check_labels, check_targets
 from moso.errors import MosoError
 
@@ -203,14 +204,9 @@ def table_samples(
     """The rows of a table as samples; ids are row numbers."""
     if table.num_rows == 0:
         raise MosoError(f"{where} has no rows")
-    answers, numbers = table[columns.label], None
-    labels, names = np.zeros(table.num_rows, dtype=np.int64), tuple[str, ...]()
-    if columns.numbers:
-        numbers = read_target_column(answers, f"column {columns.label!r} of {where}")
-    else:
-        labels, names = read_label_column(answers, classes, where)
+    labels, names, numbers = _answers(table, columns, classes, where)
     if columns.image is None:
-        features = _features(table, columns.features, where)
+        features = features_of(table, columns.features, where).astype(np.float32, copy=False)
         if numbers is not None:
             return StoredSamples.from_arrays(features, targets=numbers)
         return StoredSamples.from_arrays(features, labels, names)
@@ -223,6 +219,27 @@ def table_samples(
         encoded = Column(images)
     reader = EncodedReader.measured(encoded, Names(ids, f"{where} row "), table.num_rows, resize)
     return StoredSamples(ids, labels, names, reader, targets=numbers)
+
+
+def numbered_samples(
+    answers: pa.Table, columns: Columns, classes: Sequence[str] | None, where: str, reader: Reader
+) -> StoredSamples:
+    """Rows whose numbers are in a reader already; `answers` has the label alone."""
+    if answers.num_rows == 0:
+        raise MosoError(f"{where} has no rows")
+    labels, names, numbers = _answers(answers, columns, classes, where)
+    return StoredSamples(pa.array(np.arange(len(labels))), labels, names, reader, targets=numbers)
+
+
+def _answers(
+    table: pa.Table, columns: Columns, classes: Sequence[str] | None, where: str
+) -> tuple[NDArray[np.int64], tuple[str, ...], NDArray[np.float32] | None]:
+    """Class indices and names, and numbers to predict where the answers are such."""
+    column = table[columns.label]
+    if columns.numbers:
+        targets = read_target_column(column, f"column {columns.label!r} of {where}")
+        return np.zeros(table.num_rows, dtype=np.int64), (), targets
+    return *read_label_column(column, classes, where), None
 
 
 def read_target_column(column: pa.ChunkedArray, where: str) -> NDArray[np.float32]:
@@ -239,14 +256,15 @@ def read_target_column(column: pa.ChunkedArray, where: str) -> NDArray[np.float3
         raise MosoError(f"{where}: {problem}") from problem
 
 
-def _features(table: pa.Table, features: Sequence[str], where: str) -> NDArray[np.float32]:
+def features_of(table: pa.Table, features: Sequence[str], where: str) -> NDArray[Any]:
+    """Numeric columns side by side, one row a sample: bytes where all are bytes, float32 otherwise."""
     arrays = [_numbers(table[name], f"column {name!r} of {where}") for name in features]
     if len(arrays) == 1 and arrays[0].ndim > 1:
         return arrays[0]
     return np.concatenate([array.reshape(table.num_rows, -1) for array in arrays], axis=1)
 
 
-def _numbers(column: pa.ChunkedArray, where: str) -> NDArray[np.float32]:
+def _numbers(column: pa.ChunkedArray, where: str) -> NDArray[Any]:
     """Numbers `[n]`, or lists of equal length `[n, length]`, nested to any depth; missing ones become NaN."""
     shape = [len(column)]
     while _is_list(column.type):
@@ -255,5 +273,8 @@ def _numbers(column: pa.ChunkedArray, where: str) -> NDArray[np.float32]:
             raise MosoError(f"{where} holds lists of unequal length; features must be equally many in every row")
         shape.append(lengths[0])
         column = pc.list_flatten(column)
+    if pa.types.is_uint8(column.type) and not column.null_count:
+        whole: NDArray[Any] = column.to_numpy().reshape(shape)
+        return whole
     numbers: NDArray[Any] = column.cast(pa.float64(), safe=False).to_numpy()
     return numbers.astype(np.float32).reshape(shape)

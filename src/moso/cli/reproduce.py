@@ -1,0 +1,149 @@
+"""`moso reproduce`: a figure or table of the paper, cell by cell, from its table on."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from moso.cli.display import showing
+from moso.cli.summary import console
+from moso.cli.work import Quiet
+from moso.errors import MosoError
+from moso.experiments.cells import Cell
+from moso.experiments.declaration import Experiment
+from moso.experiments.engine import Asked, Outcome, reproduce, wanted
+from moso.experiments.estimate import estimate
+from moso.experiments.publish import publish_scores
+from moso.experiments.registry import EXPERIMENTS, find_experiment
+from moso.experiments.results import Results, Row
+from moso.report.experiment_page import write_index, write_page
+from moso.report.wording import count_of, duration
+
+
+def reproduce_command(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="the experiment; without one, all are listed", show_default=False),
+    ] = None,
+    preset: Annotated[str, typer.Option("--preset", help="cpu, small networks; paper, the paper's own")] = "cpu",
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--only",
+            help="METHOD, or NAME=VALUE with arm, method, selector, ratio, seed; may be repeated",
+            show_default=False,
+        ),
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", help="how many seeds [as declared]", show_default=False)
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", help="processes side by side")] = 1,
+    hours: Annotated[
+        float | None, typer.Option("--hours", help="stop between cells after so long", show_default=False)
+    ] = None,
+    data: Annotated[Path, typer.Option("--data", help="folder that holds the data sets")] = Path("data"),
+    results: Annotated[Path, typer.Option("--results", help="folder of the tables")] = Path("docs/results"),
+    out: Annotated[Path, typer.Option("--out", help="folder of the run directories")] = Path("runs/reproduce"),
+    page: Annotated[bool, typer.Option("--page", help="only make page and plots again, from the table")] = False,
+    scores: Annotated[
+        Path | None,
+        typer.Option("--scores", help="only write MoSo's scores of the first seed to FILE.parquet", show_default=False),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="say what is left to do and how long it takes")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run a figure or table of the paper; what is finished is in its table and never run again."""
+    asked = Asked(preset, tuple(only or ()), seeds, jobs, hours, data, results, out)
+    asked.check()
+    if name is None:
+        _list(asked)
+        return
+    experiment = find_experiment(name)
+    if page:
+        _pages(experiment, asked, quiet)
+        return
+    if scores is not None:
+        run = publish_scores([cell for cell in wanted(experiment, asked) if isinstance(cell, Cell)], out, scores)
+        console().print(f"scores of {run.directory.root} written to {scores}", soft_wrap=True)
+        return
+    if dry_run:
+        _plan(experiment, asked)
+        return
+    started = time.monotonic()
+    with showing(quiet) as progress:
+        outcome = reproduce(experiment, asked, progress, None if quiet else _say)
+    _pages(experiment, asked, quiet=True)
+    if not quiet:
+        _summary(experiment, asked, outcome, time.monotonic() - started)
+
+
+def _say(row: Row, finished: int, cells: int) -> None:
+    if "value" in row:
+        ratio = "all data" if row["method"] == "full" else f"{row['method']} ({row['selector']}) at {row['ratio']:g}"
+        said = f"{ratio}, seed {row['seed']}: {row['value']:.2f} {row['unit']}"
+    else:
+        said = f"{row['network']}, {row['steps']} steps x {row['rate']:g}, seed {row['seed']}: done"
+    print(f"{finished}/{cells} {said}", file=sys.stderr, flush=True)
+
+
+def _summary(experiment: Experiment, asked: Asked, outcome: Outcome, seconds: float) -> None:
+    left = outcome.cells - outcome.finished
+    told = f"{experiment.name}: {count_of(outcome.new, 'new cell')} in {duration(seconds)}, "
+    told += f"{outcome.finished} of {outcome.cells} finished"
+    if outcome.out_of_time:
+        told += f"; the {asked.hours:g} hours are over, {left} left: start again to go on"
+    console().print(told, soft_wrap=True)
+    console().print(f"see {asked.results / experiment.name}.md", soft_wrap=True)
+
+
+def _pages(experiment: Experiment, asked: Asked, quiet: bool) -> None:
+    if not Results.open(asked.results, experiment.name).rows:
+        if quiet:
+            return
+        raise MosoError(f"{asked.results} has no table of {experiment.name} yet; run it first")
+    path = write_page(experiment, asked.preset, asked.results)
+    write_index(asked.results)
+    if not quiet:
+        console().print(f"see {path}", soft_wrap=True)
+
+
+def _plan(experiment: Experiment, asked: Asked) -> None:
+    cells = wanted(experiment, asked)
+    results = Results.open(asked.results, experiment.name)
+    finished = {*results.rows, *results.elsewhere(cell.key for cell in cells)}
+    missing = [cell for cell in cells if cell.key not in finished]
+    out = console()
+    out.print(f"{experiment.name}, preset {asked.preset}: {experiment.title}", soft_wrap=True)
+    out.print(f"{count_of(len(cells), 'cell')}, {len(cells) - len(missing)} of them finished", soft_wrap=True)
+    costs = estimate(missing)
+    if costs:
+        table = Table()
+        for column in ("work", "network", "runs", "samples", "time"):
+            table.add_column(column, justify="left" if column in ("work", "network") else "right")
+        for cost in costs:
+            table.add_row(cost.what, cost.network, str(cost.runs), f"{cost.samples:,.0f}", duration(cost.seconds))
+        out.print(table)
+    total = sum(cost.seconds for cost in costs)
+    samples = sum(cost.samples for cost in costs)
+    out.print(
+        f"in all {sum(cost.runs for cost in costs):,} runs, {samples:,.0f} samples, "
+        f"about {total / asked.jobs / 3600:.2f} hours with {count_of(asked.jobs, 'job')} on this machine",
+        soft_wrap=True,
+    )
+
+
+def _list(asked: Asked) -> None:
+    table = Table(box=None)
+    for column in ("name", "source", "what", "presets", "finished"):
+        table.add_column(column, no_wrap=column == "name")
+    for experiment in EXPERIMENTS.values():
+        finished = "-"
+        if asked.preset in experiment.presets:
+            rows = Results.open(asked.results, experiment.name).rows
+            cells = wanted(experiment, asked)
+            finished = f"{sum(cell.key in rows for cell in cells)} of {len(cells)}"
+        table.add_row(experiment.name, experiment.source, experiment.title, ", ".join(experiment.presets), finished)
+    console().print(table)

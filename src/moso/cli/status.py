@@ -1,0 +1,75 @@
+"""`moso status`: how a run stands, from any terminal or machine that sees its directory."""
+
+import json
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from moso.cli.work import RunArgument
+from moso.run.directory import RunDirectory
+from moso.run.status import StageStatus, Status
+from moso.run.status import status as standing
+from moso.run.tensorboard import Scalars
+
+Watch = Annotated[
+    float | None,
+    typer.Option("--watch", min=0.1, help="look again every so many seconds until nobody works", show_default=False),
+]
+Board = Annotated[
+    Path | None,
+    typer.Option("--tensorboard", help="folder to write losses and progress to for TensorBoard", show_default=False),
+]
+
+
+def status(
+    run: RunArgument,
+    watch: Watch = None,
+    tensorboard: Board = None,
+    as_json: Annotated[bool, typer.Option("--json", help="everything, as JSON")] = False,
+) -> None:
+    """Say how a run stands: what is done, what is at work and where, what failed, how long it will take."""
+    directory = RunDirectory(run)
+    scalars = None if tensorboard is None else Scalars(tensorboard)
+    while True:
+        found = standing(directory)
+        if scalars is not None:
+            scalars.write(directory.events())
+        typer.echo(json.dumps(asdict(found)) if as_json else "\n".join(_lines(directory, found)))
+        if watch is None or found.holder is None:
+            break
+        time.sleep(watch)
+    if scalars is not None:
+        scalars.close()
+
+
+def _lines(directory: RunDirectory, found: Status) -> list[str]:
+    lines = [f"{directory.root}: {_holder(found)}"]
+    for stage in found.stages:
+        lines.append(f"  {stage.name:<9} {_stage(stage)}")
+        lines += [f"    failed: {sentence}" for sentence in stage.failures]
+    for one in found.running:
+        ago = max(0.0, found.time - one.time)
+        where = f"{one.host} process {one.process}"
+        lines.append(f"    {one.label}: {one.done / one.total:.0%}, {where}, heard of {ago:.0f} s ago")
+    return lines
+
+
+def _holder(found: Status) -> str:
+    if found.holder is None:
+        return "nobody is at work"
+    ago = max(0.0, found.time - found.holder.renewed)
+    return f"process {found.holder.process} on {found.holder.host} is at work, heard of {ago:.0f} s ago"
+
+
+def _stage(stage: StageStatus) -> str:
+    lost = f", {stage.lost} lost with their worker and begun again" if stage.lost else ""
+    if stage.complete:
+        return f"complete, {stage.seconds:.1f} s of computation{lost}"
+    if not stage.pieces:
+        return "not begun"
+    left = "" if stage.seconds_left is None else f", about {stage.seconds_left:.0f} s left"
+    failed = f", {len(stage.failures)} failed" if stage.failures else ""
+    return f"{stage.done} of {stage.pieces} done{failed}{lost}{left}"

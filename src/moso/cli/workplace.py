@@ -1,0 +1,121 @@
+"""Where the pieces of a run are done, as flags that every working verb has."""
+
+import inspect
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from functools import wraps
+from typing import Annotated, Any
+
+import typer
+
+from moso.cli.display import showing
+from moso.errors import MosoError
+from moso.executors import InProcess, LocalProcesses, RayTasks, TorchRun
+from moso.executors.torchrun import torchrun_team
+from moso.run.configuration import Configuration
+from moso.run.job import Job
+from moso.run.stages import Executor
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Processes of this machine, or tasks of a Ray cluster."""
+
+    workers: Annotated[
+        int, typer.Option("--workers", min=0, help="pieces side by side; 0 = as many as fit the cores, or the cluster")
+    ] = 0
+    executor: Annotated[str, typer.Option("--executor", help="where pieces run: local, ray or torchrun")] = "local"
+    address: Annotated[
+        str | None,
+        typer.Option("--address", help="ray: the cluster [a Ray of this machine alone]", show_default=False),
+    ] = None
+    cpus_per_partition: Annotated[
+        float | None,
+        typer.Option("--cpus-per-partition", min=0, help="ray: cores a piece takes [--threads]", show_default=False),
+    ] = None
+    gpus_per_partition: Annotated[
+        float | None,
+        typer.Option(
+            "--gpus-per-partition", min=0, help="ray: GPUs a piece takes [1 on --device cuda]", show_default=False
+        ),
+    ] = None
+
+    def check(self) -> None:
+        """Refuse what no executor knows."""
+        if self.executor not in ("local", "ray", "torchrun"):
+            raise MosoError(f"--executor {self.executor} is not known; use local, ray or torchrun")
+        for name in ("address", "cpus_per_partition", "gpus_per_partition"):
+            if self.executor != "ray" and getattr(self, name) is not None:
+                raise MosoError(f"--{name.replace('_', '-')} is for --executor ray")
+
+    def worker_count(self, configuration: Configuration) -> int:
+        """As many as asked; else one for each `threads` cores, and one where a single accelerator does the work."""
+        if self.workers:
+            return self.workers
+        if configuration.device != "cpu":
+            return 1
+        return max(1, len(os.sched_getaffinity(0)) // configuration.threads)
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process is the one that decides what is done; of those that torchrun starts, the first is."""
+        return self.executor != "torchrun" or torchrun_team().leads
+
+    def follow(self, job: Job) -> None:
+        """Do what the leading process says until it has no more to say."""
+        with TorchRun() as processes:
+            processes.follow(job)
+
+    @contextmanager
+    def executor_for(self, configuration: Configuration, quiet: bool) -> Iterator[Executor]:
+        """An executor for the pieces of a run: a cluster's tasks, processes side by side, or this one alone."""
+        with showing(quiet) as progress:
+            if self.executor == "ray":
+                with self._ray(configuration, progress) as tasks:
+                    yield tasks
+            elif self.executor == "torchrun":
+                with TorchRun(progress) as together:
+                    yield together
+            elif (count := self.worker_count(configuration)) == 1:
+                yield InProcess(progress)
+            else:
+                with LocalProcesses(count, progress) as processes:
+                    yield processes
+
+    def _ray(self, configuration: Configuration, progress: Any) -> RayTasks:
+        cpus, gpus = self.cpus_per_partition, self.gpus_per_partition
+        if gpus is None:
+            gpus = 1.0 if configuration.device.startswith("cuda") else 0.0
+        return RayTasks(
+            self.address,
+            cpus=configuration.threads if cpus is None else cpus,
+            gpus=gpus,
+            workers=self.workers,
+            progress=progress,
+        )
+
+
+# On this machine, as many as fit.
+HERE = Workplace()
+
+
+def with_workplace(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose parameter `workplace` is filled from flags, one for each field of a `Workplace`."""
+    own = [one for one in inspect.signature(command, eval_str=True).parameters.values() if one.name != "workplace"]
+    kind = inspect.Parameter.KEYWORD_ONLY
+    flags = [
+        inspect.Parameter(field.name, kind, default=field.default, annotation=field.type) for field in fields(Workplace)
+    ]
+
+    @wraps(command)
+    def run(**values: Any) -> None:
+        workplace = Workplace(**{flag.name: values.pop(flag.name) for flag in flags if flag.name in values})
+        workplace.check()
+        command(**values, workplace=workplace)
+
+    keyword = [one.replace(kind=kind) for one in own]
+    run.__signature__ = inspect.Signature([*keyword, *flags])  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in [*keyword, *flags]}
+    return run

@@ -1,0 +1,57 @@
+"""Numbers that stay on the disk: one npy file that the operating system pages in as it is read."""
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moso.randomness import generator
+
+
+@dataclass(frozen=True)
+class MappedReader:
+    """Rows of a memory map, all of them or those in `rows`; what memory holds of a row is its number.
+
+    >>> reader = MappedReader(np.arange(6, dtype=np.uint8).reshape(3, 2)).take(np.array([2, 0]))
+    >>> len(reader), reader.read(np.array([0])).tolist()
+    (2, [[4.0, 5.0]])
+    """
+
+    inputs: NDArray[Any]
+    rows: NDArray[np.int64] | None = None
+    streamed = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one input."""
+        return tuple(self.inputs.shape[1:])
+
+    def __len__(self) -> int:
+        return len(self.inputs if self.rows is None else self.rows)
+
+    def read(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
+        """The inputs at these positions, in memory."""
+        rows = positions if self.rows is None else self.rows[positions]
+        # In the order of the file, so that a page is read once.
+        order = np.argsort(rows, kind="stable")
+        found = np.empty((len(rows), *self.shape), dtype=np.float32)
+        found[order] = self.inputs[rows[order]]
+        return found
+
+    def picture(self, position: int) -> None:
+        """Numbers are no pictures."""
+        return
+
+    def take(self, positions: NDArray[np.int64]) -> "MappedReader":
+        """The subset, still on the disk."""
+        return replace(self, rows=positions if self.rows is None else self.rows[positions])
+
+    def fingerprint(self) -> str:
+        """A hash of 4,096 rows drawn by address: reading all would cost more than it is worth."""
+        count = len(self)
+        digest = hashlib.blake2b(repr((count, self.shape)).encode(), digest_size=16)
+        chosen = generator("fingerprint", count).choice(count, min(4096, count), replace=False)
+        digest.update(self.read(np.sort(chosen)).tobytes())
+        return digest.hexdigest()

@@ -1,0 +1,62 @@
+"""Numeric columns too large for memory, copied once from Parquet files into one array on the disk."""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from moso.data.mapped import MappedReader
+from moso.data.readers import check_finite
+from moso.data.sources.arrow_cache import cache_folder
+from moso.errors import MosoError
+from moso.files import replacing
+from moso.randomness import key
+
+_BATCH = 65_536
+# From a few rows to their numbers, `[rows, ...]`.
+Numbers = Callable[[pa.Table], NDArray[Any]]
+
+
+def mapped_numbers(files: Sequence[Path], columns: Sequence[str], numbers: Numbers) -> MappedReader:
+    """These columns of Parquet files, one after the other, as numbers on the disk."""
+    states = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    # Another size or time is another file: an old copy of it is never read.
+    name = key(*(part for state in states for part in state), *columns)
+    copy = cache_folder() / f"{files[0].stem}-{name:016x}.npy"
+    if not copy.exists():
+        warnings.warn(f"{files[0].parent} is too large for memory; its numbers are copied once to {copy}", stacklevel=2)
+        _copy(files, columns, numbers, copy)
+    return MappedReader(np.load(copy, mmap_mode="r", allow_pickle=False))
+
+
+def _copy(files: Sequence[Path], columns: Sequence[str], numbers: Numbers, copy: Path) -> None:
+    rows, like = sum(pq.read_metadata(file).num_rows for file in files), None
+    with replacing(copy) as temporary, temporary.open("wb") as out:
+        for file in files:
+            for found in _batches(file, columns, numbers):
+                if like is None:
+                    like = found[:0].copy()
+                    kind = np.lib.format.dtype_to_descr(found.dtype)
+                    header = {"descr": kind, "fortran_order": False, "shape": (rows, *found.shape[1:])}
+                    np.lib.format.write_array_header_1_0(out, header)
+                if (found.shape[1:], found.dtype) != (like.shape[1:], like.dtype):
+                    raise MosoError(
+                        f"{file} has inputs of shape {found.shape[1:]} ({found.dtype}) and {files[0]} of shape "
+                        f"{like.shape[1:]} ({like.dtype}); they must be of one shape and type"
+                    )
+                found.tofile(out)
+
+
+def _batches(file: Path, columns: Sequence[str], numbers: Numbers) -> Iterator[NDArray[Any]]:
+    done = 0
+    with pq.ParquetFile(file, memory_map=True) as parquet:
+        for batch in parquet.iter_batches(batch_size=_BATCH, columns=list(columns)):
+            found = numbers(pa.Table.from_batches([batch]))
+            check_finite(found, range(done, done + len(found)))
+            done += len(found)
+            yield found

@@ -1,0 +1,205 @@
+"""Pieces as tasks of a Ray cluster. Results go to the run directory, which every machine must see at the same path.
+
+A piece whose worker or machine dies goes to another one, which goes on from what is in the run directory. A piece that
+fails for a reason of its own ends the run at once, with its message.
+"""
+
+import os
+import platform
+import socket
+import time
+import warnings
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Self
+
+from moso.errors import MosoError
+from moso.progress import Progress, silent
+from moso.run.directory import RunDirectory
+from moso.run.job import Effort, Job
+from moso.run.pieces import Piece, perform, stage_label
+from moso.run.reading import CUSTOM
+from moso.run.watching import WATCH_SECONDS, running
+
+# How often one piece may lose its worker before the run gives up: data that kills every process it meets, for instance.
+MOST_DEATHS = 5
+_LOOK_SECONDS = 0.5
+
+
+class RayTasks:
+    """Pieces on the machines of a Ray cluster at `address`; without one, on a Ray of this machine alone.
+
+    A piece takes `cpus` and `gpus` of a machine, and `workers` limits how many are at work at a time. Use it as a
+    context: workers live until its end, so that each loads the data once.
+    """
+
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        cpus: float = 1,
+        gpus: float = 0,
+        workers: int = 0,
+        progress: Progress = silent,
+    ) -> None:
+        self.address, self.cpus, self.gpus, self.workers, self.progress = address, cpus, gpus, workers, progress
+        self._ray: Any = None
+        self._shown = 0.0
+
+    def __enter__(self) -> Self:
+        if find_spec("ray") is None:
+            raise MosoError('--executor ray needs Ray: pip install "moso-prune[ray]"')
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        if self._ray is not None:
+            self._ray.shutdown()
+
+    def _start(self) -> None:
+        """Connect when the first piece is there: a run with nothing left to do needs no cluster."""
+        import ray
+        import ray.exceptions
+
+        _connect(ray, self.address, self.workers * self.cpus)
+        self._ray = ray
+        self._check_resources()
+        # Ray would also retry what ran out of memory, and without end: deaths are counted here instead.
+        options = {"num_cpus": self.cpus, "num_gpus": self.gpus, "max_retries": 0, "scheduling_strategy": "SPREAD"}
+        self._task = ray.remote(_work).options(**options)
+
+    def run(self, job: Job, pieces: Sequence[Piece]) -> None:
+        """Do all pieces, wherever there is room; the first that fails for its own reason stops the rest."""
+        if job.build or job.own_loss or job.own_metric or job.own_risk or CUSTOM in _names(job):
+            raise MosoError(
+                "data, networks and losses that exist in this process alone cannot be sent to a cluster; give data by "
+                "name or path and a network as package.module:factory, with `moso run --executor ray`"
+            )
+        if self._ray is None:
+            self._start()
+        holder = job.directory.holder()
+        given = str(job.directory.root.resolve()), job.effort, None if holder is None else holder.owner
+        waiting, deaths, at_work = deque(pieces), Counter[str](), dict[Any, Piece]()
+        done = 0
+        try:
+            while waiting or at_work:
+                while waiting and (not self.workers or len(at_work) < self.workers):
+                    piece = waiting.popleft()
+                    at_work[self._task.remote(*given, piece)] = piece
+                for reference in self._ray.wait(list(at_work), timeout=_LOOK_SECONDS)[0]:
+                    piece = at_work.pop(reference)
+                    if self._finished(job, reference, piece, deaths):
+                        done += 1
+                        self.progress(stage_label(piece), done, len(pieces))
+                    else:
+                        waiting.append(piece)
+                self._show(job, at_work.values())
+        finally:
+            for reference in at_work:
+                self._ray.cancel(reference, force=True)
+
+    def _finished(self, job: Job, reference: Any, piece: Piece, deaths: Counter[str]) -> bool:
+        """Whether a piece has come to its end; otherwise it lost its worker and is to be done again."""
+        errors = self._ray.exceptions
+        try:
+            self._ray.get(reference)
+        except errors.RayTaskError as problem:
+            if isinstance(problem.cause, Exception):
+                raise problem.cause from None
+            raise
+        except errors.RayError as problem:
+            deaths[piece.name] += 1
+            job.directory.event("lost", what=piece.stage, piece=piece.name, reason=type(problem).__name__)
+            if deaths[piece.name] > MOST_DEATHS:
+                raise MosoError(
+                    f"{piece.name} lost its worker {deaths[piece.name]} times (killed, or out of memory?), the last "
+                    f"time by {type(problem).__name__}; look at its machine, then start again to go on"
+                ) from problem
+            return False
+        return True
+
+    def _show(self, job: Job, pieces: Any) -> None:
+        """Say how far the pieces at work are, as they left word in the run directory."""
+        now = time.monotonic()
+        if self.progress is silent or now - self._shown < WATCH_SECONDS:
+            return
+        self._shown = now
+        names = {(piece.stage, piece.name) for piece in pieces}
+        for one in running(job.directory.root):
+            if (one.stage, one.piece) in names and one.done < one.total:
+                self.progress(one.label, one.done, one.total)
+
+    def _check_resources(self) -> None:
+        wanted = {"CPU": self.cpus, "GPU": self.gpus}
+        machines = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        if not any(all(own.get(kind, 0) >= count for kind, count in wanted.items()) for own in machines):
+            warnings.warn(
+                f"no machine of the Ray cluster has the {self.cpus:g} CPUs and {self.gpus:g} GPUs that a piece is to "
+                "have; waiting for one (otherwise give --cpus-per-partition, --gpus-per-partition)",
+                stacklevel=2,
+            )
+
+
+def _names(job: Job) -> tuple[str, str, str]:
+    return job.configuration.dataset, job.configuration.model, job.data.name
+
+
+def _connect(ray: Any, address: str | None, cpus: float) -> None:
+    common = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
+    # Nothing of a user's run is reported to anybody.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if address is None:
+        # "local": whatever cluster an environment variable may point to was not asked for.
+        ray.init(address="local", num_cpus=int(-(-cpus // 1)) if cpus else None, **common)
+        return
+    try:
+        _reach(address)
+        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+    except (OSError, ValueError, RuntimeError) as problem:
+        raise MosoError(f"there is no Ray cluster at --address {address} ({_first_line(problem)})") from problem
+
+
+def _reach(address: str) -> None:
+    """See that somebody answers at host:port; Ray itself would try for most of a minute."""
+    host, colon, port = address.rpartition(":")
+    if colon and "/" not in address and port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+
+
+def _first_line(problem: Exception) -> str:
+    return str(problem).strip().partition("\n")[0]
+
+
+class _Guard:
+    """Ends a task whose run was taken over by another one, which does the same work."""
+
+    def __init__(self, job: Job, owner: str | None) -> None:
+        self.job, self.owner, self.looked = job, owner, time.monotonic()
+
+    def __call__(self, label: str, done: float, total: float) -> None:
+        now = time.monotonic()
+        if self.owner is None or now - self.looked < WATCH_SECONDS:
+            return
+        self.looked = now
+        holder = self.job.directory.holder()
+        if holder is not None and holder.owner != self.owner:
+            raise MosoError(f"{self.job.directory.root} belongs to another moso by now; this worker's has ended")
+
+
+@lru_cache(maxsize=1)
+def _job(root: str, effort: Effort) -> Job:
+    if not Path(root).is_dir():
+        raise MosoError(
+            f"{platform.node()} does not see {root}; the run directory of a cluster must be on a mount that all its "
+            "machines share, under one path"
+        )
+    job = Job.open(Path(root), effort=effort)
+    return replace(job, directory=RunDirectory(job.directory.root, f"{platform.node()}-{os.getpid()}"))
+
+
+def _work(root: str, effort: Effort, owner: str | None, piece: Piece) -> None:
+    job = _job(root, effort)
+    perform(job, piece, _Guard(job, owner))

@@ -1,0 +1,94 @@
+"""Pieces in the processes that `torchrun` started: networks are trained by all of them together, the rest is dealt out.
+
+The first process holds the run directory and says what is done next; the others follow until it says that nothing is.
+If one fails, torchrun ends the others.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import torch
+import torch.distributed as dist
+
+from moso.errors import MosoError
+from moso.progress import Progress, silent
+from moso.run.directory import RunDirectory
+from moso.run.job import Job
+from moso.run.pieces import Piece, perform, stage_label, stage_of
+from moso.training.team import Team
+
+_TOGETHER = ("train", "reference", "evaluate")
+
+
+def torchrun_team() -> Team:
+    """Which of torchrun's processes this one is."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ or int(os.environ.get("WORLD_SIZE", "1")) < 2:
+        raise MosoError(
+            "--executor torchrun is for processes that torchrun starts: "
+            "torchrun --nproc-per-node 2 -m moso run --executor torchrun ..."
+        )
+    return Team(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+
+
+class TorchRun:
+    """Pieces by all processes of a `torchrun`; in the first one an executor, in the others a follower."""
+
+    def __init__(self, progress: Progress = silent) -> None:
+        self.progress = progress
+        self.team = torchrun_team()
+
+    def __enter__(self) -> Self:
+        cuda = torch.cuda.is_available()
+        if cuda:
+            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        dist.init_process_group("nccl" if cuda else "gloo")
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        if self.team.leads and problem[0] is None:
+            self._say(None)
+        dist.destroy_process_group()
+
+    def run(self, job: Job, pieces: Sequence[Piece]) -> None:
+        """Do all pieces; called in the first process."""
+        self._join(job)
+        self._say(list(pieces))
+        self._perform(job, pieces)
+
+    def follow(self, job: Job) -> None:
+        """Do what the first process says until it says that nothing is left; called in the others."""
+        self._join(job)
+        while (pieces := self._say(None)) is not None:
+            self._perform(job, pieces)
+
+    def _join(self, job: Job) -> None:
+        """The job knows its team, and followers write events of their own."""
+        c = job.configuration
+        if c.estimator == "in-run" or any(name.startswith("dynamics:") for name in c.needs()):
+            raise MosoError(
+                "what is recorded of single samples while a network trains is not gathered from several processes; "
+                "leave --executor torchrun out for in-run scores and for methods that follow training (tdds, aum, ...)"
+            )
+        job.effort = replace(job.effort, team=self.team)
+        if not self.team.leads:
+            job.directory = RunDirectory(job.directory.root, f"rank-{self.team.rank:03d}")
+
+    def _say(self, pieces: list[Piece] | None) -> list[Piece] | None:
+        """What the first process says, in all of them."""
+        said: list[Any] = [pieces]
+        dist.broadcast_object_list(said, src=0)
+        found: list[Piece] | None = said[0]
+        return found
+
+    def _perform(self, job: Job, pieces: Sequence[Piece]) -> None:
+        dealt = [piece for piece in pieces if piece.stage not in _TOGETHER]
+        mine = {piece.name for piece in dealt[self.team.rank :: self.team.size]}
+        progress = self.progress if self.team.leads else silent
+        for number, piece in enumerate(pieces, 1):
+            if piece.stage in _TOGETHER or piece.name in mine:
+                perform(job, piece, progress)
+            progress(stage_label(piece), number, len(pieces))
+        assert len({stage_of(piece) for piece in pieces}) <= 1, "rounds are of one stage"
+        dist.barrier()

@@ -1,0 +1,153 @@
+"""Scores that only experiments ask for, made from what a run's surrogates left behind.
+
+    moso-last, grand-last       both terms at the very last update alone: the paper's variant without training dynamics
+    moso-K, moso-rank-K         MoSo from K of the recorded time steps, for K below their number
+    moso-robust, -robust-rank   MoSo along a robust mean of the gradients, for data that is mostly noise
+
+They lie in the run like a score of the user's own, and are selected and retrained like any other.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moso.evidence import PartitionTerms, StepTerms, TrajectoryPoint, step_terms, terms_path, write_terms
+from moso.evidence.terms import read_terms
+from moso.evidence.trajectory import Trajectory
+from moso.experiments.declaration import Contender
+from moso.experiments.robust import robust_terms
+from moso.methods import Method
+from moso.randomness import generator
+from moso.run.choice import Choice
+from moso.run.configuration import Configuration
+from moso.run.evidence import SeedEvidence
+from moso.run.job import Job
+from moso.run.measuring import noted
+from moso.run.scores import read_scores, store_score, write_view
+from moso.run.training import network, part_name, piece_name
+from moso.scores import Hard, Score, moso, moso_rank
+from moso.scores.grand_steps import grand_steps
+
+# From a partition's terms to one float a sample.
+Combine = Callable[[PartitionTerms], NDArray[np.float64]]
+FEWER = (1, 2, 5)
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A score of experiments: which terms it is made of, and how."""
+
+    name: str
+    description: str
+    terms: Callable[[Job, int, int], PartitionTerms]
+    combine: Combine
+    hard: Hard
+
+
+def derived_choice(configuration: Configuration, contender: Contender) -> Choice:
+    """The choice of a contender whose score is one of these: it needs step terms, and lies in the run as an own one."""
+    derived = DERIVED[contender.method]
+    method = Method(derived.name, derived.name, "balanced", derived.description, contender.settings)
+    score = Score(derived.name, derived.description, _is_there, frozenset({"terms"}), hard=derived.hard)
+    choice = configuration.choice(method, contender.selector, score)
+    return replace(choice, is_own=True)
+
+
+def write_derived(job: Job, seed: int, name: str) -> None:
+    """Compute and keep a score under a seed, unless it is there."""
+    home = job.directory.of_seed(job.configuration, seed)
+    if name in read_scores(home):
+        return
+    derived, values = DERIVED[name], np.full(len(job.data.train), np.nan)
+    with noted(job.directory, "derived", piece_name(seed, name)):
+        for part, positions in enumerate(job.partitions(seed)):
+            values[positions] = derived.combine(derived.terms(job, seed, part))
+    note = {"score": name, "seed": seed, "own": True, "made": derived.description, "keep": "high", "hard": derived.hard}
+    store_score(home, name, job.data.train.ids, values, note)
+    write_view(job, seed)
+
+
+def _last(job: Job, seed: int, part: int) -> PartitionTerms:
+    """Terms at the network that training ended with; at one step alone, its rate does not matter and is 1."""
+
+    def measure() -> StepTerms:
+        model = network(job, seed, part_name(part), "final")
+        point = TrajectoryPoint(job.total_steps(job.partitions(seed)[part]), (1.0,), memory=model.state_dict())
+        positions, view = job.partitions(seed)[part], job.data.train.evaluation_view()
+        batch_size = job.configuration.score_batch_size
+        return step_terms(model, point, view, positions, loss=job.loss, batch_size=batch_size)
+
+    return PartitionTerms(1, [_kept(_folder(job, seed, "last", part) / "step-00000000.npz", measure)])
+
+
+def _fewer(count: int) -> Callable[[Job, int, int], PartitionTerms]:
+    def terms(job: Job, seed: int, part: int) -> PartitionTerms:
+        whole = SeedEvidence(job, seed).terms[part]
+        chosen = fewer_steps(len(whole.steps), count, seed, job.configuration.sampling == "stratified")
+        return PartitionTerms(whole.total_steps, [whole.steps[number] for number in chosen])
+
+    return terms
+
+
+def fewer_steps(recorded: int, count: int, seed: int, stratified: bool) -> list[int]:
+    """Which of the recorded steps stand for a sample of `count`: what is left is sampled as `count` steps would be.
+
+    Of stratified steps one is drawn from each of `count` equal runs of strata, of uniform ones any. All partitions
+    draw the same, as they do when they are recorded.
+
+    >>> [number // 5 for number in fewer_steps(10, 2, seed=0, stratified=True)]
+    [0, 1]
+    """
+    draw = generator(seed, "fewer-time-steps", recorded, count)
+    if not stratified:
+        return [int(number) for number in np.sort(draw.choice(recorded, min(count, recorded), replace=False))]
+    edges = np.arange(count + 1) * recorded // count
+    return [int(number) for number in draw.integers(edges[:-1], edges[1:])]
+
+
+def _robust(job: Job, seed: int, part: int) -> PartitionTerms:
+    home = job.directory.of_seed(job.configuration, seed)
+    trajectory = Trajectory.open(home / "trajectory" / part_name(part))
+    return PartitionTerms(trajectory.total_steps, list(_robust_steps(job, seed, part, trajectory)))
+
+
+def _robust_steps(job: Job, seed: int, part: int, trajectory: Trajectory) -> Iterator[StepTerms]:
+    model, view, positions = job.model(seed), job.data.train.evaluation_view(), job.partitions(seed)[part]
+    for point in trajectory:
+
+        def measure(point: Any = point) -> StepTerms:
+            return robust_terms(model, point, view, positions, seed=seed, loss=job.loss)
+
+        yield _kept(terms_path(_folder(job, seed, "robust", part), point.step), measure)
+
+
+def _folder(job: Job, seed: int, kind: str, part: int) -> Path:
+    return job.directory.of_seed(job.configuration, seed) / "terms" / f"{kind}-{part_name(part)}"
+
+
+def _kept(path: Path, measure: Callable[[], StepTerms]) -> StepTerms:
+    """Terms that are measured once and then read: a kill costs one step."""
+    if not path.exists():
+        write_terms(path, measure())
+    return read_terms(path)
+
+
+def _is_there(*_: object) -> NDArray[Any]:
+    raise AssertionError("scores of experiments are written before they are selected from")
+
+
+DERIVED = {
+    one.name: one
+    for one in (
+        Derived("moso-last", "MoSo at the last update alone", _last, moso, "low"),
+        Derived("grand-last", "the gradient's norm at the last update alone", _last, grand_steps, "high"),
+        Derived("moso-robust", "MoSo along a robust mean gradient", _robust, moso, "low"),
+        Derived("moso-robust-rank", "MoSo along a robust mean gradient, by rank", _robust, moso_rank, "low"),
+        *(Derived(f"moso-{k}", f"MoSo from {k} of the time steps", _fewer(k), moso, "low") for k in FEWER),
+        *(Derived(f"moso-rank-{k}", f"moso-rank from {k} time steps", _fewer(k), moso_rank, "low") for k in FEWER),
+    )
+}

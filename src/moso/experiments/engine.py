@@ -1,0 +1,127 @@
+"""The engine: any declaration, cell by cell, from its table on."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from moso.errors import MosoError
+from moso.executors import InProcess, LocalProcesses
+from moso.experiments.cells import Cell, cells_of, only
+from moso.experiments.declaration import Experiment, Grid
+from moso.experiments.exact_cells import ExactCell, exact_cells, exact_row
+from moso.experiments.pipeline import OutOfTime, Paced, carry_out
+from moso.experiments.results import Results, Row
+from moso.progress import Progress, silent
+from moso.run.job import Effort
+from moso.run.stages import Executor
+
+SECONDS_PER_HOUR = 3600
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a user asks of an experiment: which cells, and how they are done."""
+
+    preset: str = "cpu"
+    only: tuple[str, ...] = ()
+    seeds: int | None = None
+    jobs: int = 1
+    hours: float | None = None
+    data: Path = Path("data")
+    results: Path = Path("docs/results")
+    out: Path = Path("runs/reproduce")
+
+    def check(self) -> None:
+        """Refuse what makes no sense, before anything is done."""
+        if self.seeds is not None and self.seeds < 1:
+            raise MosoError(f"--seeds {self.seeds}: at least one seed is needed")
+        if self.jobs < 1:
+            raise MosoError(f"--jobs {self.jobs}: at least one process is needed")
+        if self.hours is not None and not self.hours >= 0:
+            raise MosoError(f"--hours {self.hours:g}: give a number of hours, or leave it out")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How far an experiment is: cells in all, in the table, done just now, and whether the time was over."""
+
+    cells: int
+    finished: int
+    new: int
+    out_of_time: bool
+
+
+def wanted(experiment: Experiment, asked: Asked) -> Sequence[Cell | ExactCell]:
+    """The cells that a user asks for."""
+    declared = experiment.of(asked.preset)
+    if isinstance(declared, Grid):
+        if asked.only:
+            raise MosoError(f"--only: {experiment.name} retrains nothing; its cells are done in minutes")
+        return exact_cells(declared, asked.seeds)
+    return only(cells_of(declared, asked.seeds), asked.only)
+
+
+def reproduce(
+    experiment: Experiment,
+    asked: Asked,
+    progress: Progress = silent,
+    told: Callable[[Row, int, int], None] | None = None,
+    effort: Effort | None = None,
+) -> Outcome:
+    """Do the cells that are in no table yet; each goes into the experiment's table at once.
+
+    `told(row, finished, cells)` is called for every new one.
+    """
+    asked.check()
+    cells = wanted(experiment, asked)
+    results = Results.open(asked.results, experiment.name)
+    keys = [cell.key for cell in cells]
+    results.take_over(keys)
+    new = 0
+
+    def finished(row: Row) -> None:
+        nonlocal new
+        results.add(row)
+        new += 1
+        if told is not None:
+            told(row, sum(key in results.rows for key in keys), len(keys))
+
+    deadline = None if asked.hours is None else time.monotonic() + asked.hours * SECONDS_PER_HOUR
+    out_of_time = False
+    try:
+        with _executor(asked.jobs, progress) as executor:
+            paced = Paced(executor, asked.jobs, deadline)
+            _do([cell for cell in cells if cell.key not in results.rows], asked, paced, finished, progress, effort)
+    except OutOfTime:
+        out_of_time = True
+    return Outcome(len(keys), sum(key in results.rows for key in keys), new, out_of_time)
+
+
+def _do(
+    cells: Sequence[Cell | ExactCell],
+    asked: Asked,
+    paced: Paced,
+    finished: Callable[[Row], None],
+    progress: Progress,
+    effort: Effort | None,
+) -> None:
+    pipelines: dict[str, list[Cell]] = {}
+    for cell in cells:
+        if isinstance(cell, ExactCell):
+            paced.check()
+            finished(exact_row(cell, asked.data, progress))
+        else:
+            pipelines.setdefault(f"{cell.arm.data} {cell.configuration.digest()}", []).append(cell)
+    for own in pipelines.values():
+        carry_out(own, asked.data, asked.out, paced, finished, effort)
+
+
+@contextmanager
+def _executor(jobs: int, progress: Progress) -> Iterator[Executor]:
+    if jobs == 1:
+        yield InProcess(progress)
+    else:
+        with LocalProcesses(jobs, progress) as processes:
+            yield processes

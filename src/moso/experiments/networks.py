@@ -1,0 +1,36 @@
+"""Networks that only experiments retrain: unseen by the surrogate, small enough for a CPU."""
+
+import torch
+from torch import Tensor, nn
+
+from moso.models.resnet import ResidualBlock, ResNet
+
+REDUCTION = 8
+
+
+class SqueezeExcitation(nn.Module):
+    """Channels weighed by what the whole picture says (Hu et al., CVPR 2018)."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.squeeze = nn.Linear(channels, max(4, channels // REDUCTION))
+        self.excite = nn.Linear(max(4, channels // REDUCTION), channels)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """`[batch, channels, height, width]`, weighed."""
+        weights = torch.sigmoid(self.excite(torch.relu(self.squeeze(images.mean(dim=(2, 3))))))
+        return images * weights[:, :, None, None]
+
+
+def seresnet8(num_classes: int, input_shape: tuple[int, ...], width: int = 16) -> nn.Module:
+    """The three-block CIFAR ResNet with squeeze and excitation behind every block's second convolution.
+
+    >>> seresnet8(100, (3, 32, 32))(torch.zeros(2, 3, 32, 32)).shape
+    torch.Size([2, 100])
+    """
+    model = ResNet(input_shape, num_classes, width=width, blocks=1)
+    for block in model.blocks:
+        assert isinstance(block, ResidualBlock)
+        norm = block.norm2
+        block.norm2 = nn.Sequential(norm, SqueezeExcitation(norm.num_features))  # type: ignore[assignment]
+    return model

@@ -1,0 +1,94 @@
+"""Robustness to label noise: the paper's 20 %, labels that people really gave, and a sweep to where MoSo breaks."""
+
+from moso.experiments.declaration import Arm, Contender, Experiment, Preset
+from moso.experiments.settings import (
+    CPU,
+    CPU_SEEDS,
+    CPU_TINY,
+    MOSO,
+    PAPER,
+    PAPER_RATIOS,
+    PAPER_SEEDS,
+    PAPER_TINY,
+    PUBLISHED,
+    RANDOM,
+    Settings,
+)
+
+RATE = 0.2
+SWEEP = (0.2, 0.5, 0.8)
+_SOME = (*RANDOM, *MOSO, *map(Contender, ("herding", "moderate", "forgetting", "grand")))
+_ALL = (*RANDOM, *MOSO, *PUBLISHED)
+_ROBUST = (Contender("moso-robust"), Contender("moso-robust-rank"))
+_CLAIM = (
+    "MoSo well above random and within 1 point of Herding, the best baseline; Forgetting and GraNd fall far behind."
+)
+
+
+def _noisy(settings: Settings, rate: float = RATE) -> Settings:
+    return {**settings, "label_noise": rate}
+
+
+LABEL_NOISE_CIFAR100 = Experiment(
+    "label-noise-cifar100",
+    "Figure 3 (c)",
+    "20 % symmetric label noise, CIFAR-100",
+    _CLAIM,
+    "ratios",
+    {
+        "cpu": (Arm("cifar100", _noisy(CPU), _SOME, (0.8,), CPU_SEEDS),),
+        "paper": (Arm("cifar100", _noisy(PAPER), _ALL, PAPER_RATIOS, PAPER_SEEDS),),
+    },
+)
+
+LABEL_NOISE_TINY = Experiment(
+    "label-noise-tiny",
+    "Figure 3 (d)",
+    "20 % symmetric label noise, Tiny-ImageNet",
+    _CLAIM,
+    "ratios",
+    {
+        "cpu": (Arm("tiny-imagenet-subset", _noisy(CPU_TINY), _SOME, (0.8,), CPU_SEEDS),),
+        "paper": (Arm("tiny-imagenet", _noisy(PAPER_TINY), _ALL, PAPER_RATIOS, PAPER_SEEDS),),
+    },
+)
+
+LABEL_NOISE_HUMAN = Experiment(
+    "label-noise-human",
+    "beyond the paper",
+    "labels that people gave, 40 % of them wrong: CIFAR-100N",
+    "Not in the paper: does what holds for labels drawn at random hold for the mistakes that people make?",
+    "ratios",
+    {
+        "cpu": (Arm("cifar100n", CPU, _SOME, (0.8,), CPU_SEEDS),),
+        "paper": (Arm("cifar100n", PAPER, _ALL, PAPER_RATIOS, PAPER_SEEDS),),
+    },
+)
+
+
+def _sweep(settings: Settings, ratio: float, seeds: int) -> tuple[Arm, ...]:
+    return tuple(
+        Arm(
+            "cifar100",
+            _noisy(settings, rate),
+            (*RANDOM, *MOSO, *_ROBUST),
+            (ratio,),
+            seeds,
+            name=f"{rate:.0%} noise",
+            value=rate,
+            all_data=False,
+        )
+        for rate in SWEEP
+    )
+
+
+_SWEEPS: dict[Preset, tuple[Arm, ...]] = {"cpu": _sweep(CPU, 0.8, 2), "paper": _sweep(PAPER, 0.8, PAPER_SEEDS)}
+LABEL_NOISE_SWEEP = Experiment(
+    "label-noise-sweep",
+    "beyond the paper, its section on limitations",
+    "label noise up to where MoSo breaks, with a robust mean beside it",
+    "The paper says that MoSo is not guaranteed where noise dominates, and gives no number.",
+    "arms",
+    _SWEEPS,
+    axis="share of labels drawn at random",
+)

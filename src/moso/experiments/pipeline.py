@@ -1,0 +1,181 @@
+"""One pipeline: the cells of one arm's data, networks and seed, done in the run machinery, each handed on at once.
+
+Surrogates, references and scores are shared by all cells of a pipeline and live in a run directory that is named by
+the pipeline's configuration. A kill costs seconds: the run directory goes on where it was.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from moso.errors import MosoError
+from moso.experiments.cells import WAVES, Cell, stated, wave_of
+from moso.experiments.derived import DERIVED, write_derived
+from moso.experiments.places import find_data, place_of
+from moso.experiments.provenance import commit
+from moso.experiments.results import Row
+from moso.run.cells import cell_path
+from moso.run.choice import Choice
+from moso.run.configuration import Configuration
+from moso.run.job import Effort, Job
+from moso.run.method_costs import method_costs
+from moso.run.pieces import Piece
+from moso.run.plan import needs_surrogates
+from moso.run.reading import Run
+from moso.run.stages import Executor, begin, score_stage, select_stage, train_stage
+from moso.training.loop import threads
+
+
+class OutOfTime(Exception):  # noqa: N818 - not an error: the user said when to stop
+    """The hours that were given are over; everything finished is in the table."""
+
+
+@dataclass
+class Paced:
+    """An executor that does as many pieces at a time as there are jobs, and between them looks at the clock.
+
+    `after` is told when some pieces are done. Beyond the `deadline` nothing is begun.
+    """
+
+    executor: Executor
+    jobs: int = 1
+    deadline: float | None = None
+    after: Callable[[], None] = field(default=lambda: None)
+
+    def run(self, job: Job, pieces: Sequence[Piece]) -> None:
+        """Do all pieces in order."""
+        for first in range(0, len(pieces), self.jobs):
+            self.check()
+            self.executor.run(job, pieces[first : first + self.jobs])
+            self.after()
+
+    def check(self) -> None:
+        """Stop here if the time is over."""
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            raise OutOfTime
+
+
+def carry_out(
+    cells: Sequence[Cell],
+    data: Path,
+    out: Path,
+    executor: Paced,
+    finished: Callable[[Row], None],
+    effort: Effort | None = None,
+) -> None:
+    """Do the cells of one pipeline; each goes to `finished` as soon as it is there."""
+    job = open_job(cells[0].arm.data, cells[0].configuration, data, out, effort)
+    waiting = {cell.key: cell for cell in cells}
+
+    def hand_on() -> None:
+        for key, cell in list(waiting.items()):
+            if cell_path(job.directory.root, cell.retraining).exists():
+                finished(row_of(job, cell))
+                del waiting[key]
+
+    with job.directory.locked():
+        begin(job)
+        hand_on()
+        # What needs least comes first: random selection, then what the surrogates alone decide, then references.
+        for wave in range(WAVES):
+            batch = [cell for cell in waiting.values() if wave_of(cell) == wave]
+            if batch:
+                _prepare(job, batch, executor)
+                executor.after = hand_on
+                try:
+                    executor.run(job, [_piece(cell) for cell in batch])
+                finally:
+                    executor.after = _nothing
+
+
+def directory_name(data: str, configuration: Configuration) -> str:
+    """What the run directory of a pipeline is called, by its settings."""
+    text = json.dumps({"data": data, **stated(configuration)}, sort_keys=True)
+    return f"{data}-{hashlib.blake2b(text.encode(), digest_size=5).hexdigest()}-seed-{configuration.seed}"
+
+
+def open_job(data: str, configuration: Configuration, root: Path, out: Path, effort: Effort | None = None) -> Job:
+    """The job of a pipeline, its data found and opened; its directory has the name of its configuration."""
+    found = find_data(data, root, out)
+    here = configuration.model_copy(update={"dataset": found.dataset, "labels": found.labels})
+    job = Job.open(out / directory_name(data, configuration), here, effort)
+    place, sizes = place_of(data), (len(job.data.train), 0 if job.data.test is None else len(job.data.test))
+    if sizes != (place.train, place.test):
+        raise MosoError(
+            f"{found.dataset} has {sizes[0]} samples to train on and {sizes[1]} to test on, but {data} has "
+            f"{place.train} and {place.test}; results of other data would stand under its name"
+        )
+    return job
+
+
+def _prepare(job: Job, cells: Sequence[Cell], executor: Paced) -> None:
+    """Everything that is there before the first retraining: networks, evidence, scores, selections."""
+    choices, ratios = dict[tuple[str, str, str], Choice](), dict[tuple[str, str, str], dict[float, None]]()
+    for cell in cells:
+        if cell.choice is not None:
+            name = cell.retraining.method, cell.retraining.selector, cell.retraining.parameters
+            choices[name] = cell.choice
+            ratios.setdefault(name, {})[cell.retraining.ratio] = None
+    if not choices:
+        return
+    everything = list(choices.values())
+    train_stage(job, executor, everything)
+    score_stage(job, executor, everything)
+    for choice in everything:
+        if choice.method in DERIVED:
+            executor.check()
+            with threads(job.configuration.threads):
+                write_derived(job, job.configuration.seed, choice.method)
+    alike: dict[tuple[float, ...], list[Choice]] = {}
+    for name, own in ratios.items():
+        alike.setdefault(tuple(own), []).append(choices[name])
+    for asked, group in alike.items():
+        select_stage(job, group, asked)
+
+
+def _piece(cell: Cell) -> Piece:
+    return Piece("evaluate", cell.retraining.digest(), {"cell": asdict(cell.retraining)})
+
+
+def _nothing() -> None:
+    return
+
+
+def row_of(job: Job, cell: Cell) -> Row:
+    """A finished cell as a line of the table: what it is, what it reached, and what it took."""
+    c, path = job.configuration, cell_path(job.directory.root, cell.retraining)
+    result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return {
+        "key": cell.key,
+        "data": cell.arm.data,
+        **{name: value for name, value in result.items() if name != "loss"},
+        "model": c.model,
+        "label_noise": c.label_noise,
+        "partitions": c.partitions,
+        "time_steps": c.time_steps,
+        "sampling": c.sampling,
+        "epochs": [c.surrogate.epochs, c.retraining.epochs],
+        "test": 0 if job.data.test is None else len(job.data.test),
+        "seconds": _seconds(job, cell),
+        "threads": c.threads,
+        "device": c.device,
+        "commit": commit(),
+        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+def _seconds(job: Job, cell: Cell) -> dict[str, float]:
+    """Computation, kills and resumes added up: surrogates, what the method takes beside them, and retraining."""
+    own = job.directory.seconds("evaluate").get(cell.retraining.digest(), 0.0)
+    found = {"retraining": round(own, 3)}
+    if cell.choice is None:
+        return found
+    parts = f"seed-{job.configuration.seed}/part-"
+    trained = sum(value for name, value in job.directory.seconds("train").items() if name.startswith(parts))
+    found["surrogates"] = round(trained, 3) if needs_surrogates(cell.choice.needs()) else 0.0
+    found["method"] = round(method_costs(Run(job.directory), [cell.choice])[0].seconds, 3)
+    return found

@@ -1,0 +1,122 @@
+"""Where the data of experiments is: names that mean the same on every machine, found below the user's own folder."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from moso.errors import MosoError, unknown_name
+
+
+@dataclass(frozen=True)
+class Place:
+    """A data set by name: how it is found below a folder, and its size, which is known without opening it."""
+
+    expected: str
+    train: int
+    test: int
+    shape: tuple[int, int, int]
+    classes: int
+    find: Callable[[Path], str | None]
+    labels: Callable[[Path], str | None] | None = None
+    settings: tuple[tuple[str, float], ...] = ()
+    alone: bool = False
+    """Whether the file is opened without the test split that lies beside it."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a run is told: the data, and the file of labels that replaces its own, if there is one."""
+
+    dataset: str
+    labels: str | None = None
+
+
+def _cifar100(root: Path) -> str | None:
+    for name in ("cifar100", "cifar-100-python"):
+        if sorted((root / name).glob("train*.parquet")):
+            return f"parquet:{root / name}"
+        if (root / name / "train").is_file():
+            return f"cifar100:{root / name}"
+    return None
+
+
+def _held_out(root: Path) -> str | None:
+    path = root / "cifar100" / "train.parquet"
+    return f"parquet:{path}" if path.is_file() else None
+
+
+def _human_labels(root: Path) -> str | None:
+    path = root / "cifar100n" / "cifar100n_train_labels.npz"
+    return f"{path}:noisy_label" if path.is_file() else None
+
+
+def _folder(*names: str) -> Callable[[Path], str | None]:
+    def find(root: Path) -> str | None:
+        return next((f"folder:{root / name}" for name in names if (root / name / "train").is_dir()), None)
+
+    return find
+
+
+_CIFAR = "cifar100/ with train.parquet and test.parquet, or the official cifar-100-python/"
+PLACES = {
+    "digits": Place("nothing: digits come with scikit-learn", 1438, 359, (1, 8, 8), 10, lambda root: "digits"),
+    "cifar100": Place(_CIFAR, 50_000, 10_000, (3, 32, 32), 100, _cifar100),
+    "cifar100-held-out": Place(
+        "cifar100/train.parquet, of which a tenth is held out",
+        *(45_000, 5_000, (3, 32, 32), 100, _held_out),
+        settings=(("test_share", 0.1),),
+        alone=True,
+    ),
+    "cifar100n": Place(
+        f"{_CIFAR}, and cifar100n/cifar100n_train_labels.npz",
+        *(50_000, 10_000, (3, 32, 32), 100, _cifar100, _human_labels),
+    ),
+    "tiny-imagenet-subset": Place(
+        "tiny-imagenet-subset/ with train/ and val/, 50 classes of Tiny-ImageNet",
+        *(10_000, 2_500, (3, 64, 64), 50, _folder("tiny-imagenet-subset")),
+    ),
+    "tiny-imagenet": Place(
+        "tiny-imagenet-200/ as it is published",
+        *(100_000, 10_000, (3, 64, 64), 200, _folder("tiny-imagenet-200", "tiny-imagenet")),
+    ),
+    "imagenet": Place(
+        "imagenet/ with train/ and val/", 1_281_167, 50_000, (3, 224, 224), 1000, _folder("imagenet", "imagenet-1k")
+    ),
+}
+
+
+def place_of(data: str) -> Place:
+    """What is known about data of this name.
+
+    >>> place_of("cifar100").train
+    50000
+    """
+    if data not in PLACES:
+        raise unknown_name("data of an experiment", data, PLACES)
+    return PLACES[data]
+
+
+def find_data(data: str, root: Path, out: Path | None = None) -> Found:
+    """Where data of this name is below a folder; a sentence on what belongs there if it is not.
+
+    A training file whose test split is not to be touched is reached by a link in `out`, where nothing lies beside it.
+
+    >>> find_data("digits", Path("nowhere")).dataset
+    'digits'
+    """
+    place, root = place_of(data), root.resolve()
+    dataset = place.find(root)
+    labels = None if place.labels is None else place.labels(root)
+    if dataset is None or (place.labels is not None and labels is None):
+        raise MosoError(f"{data} is not in {root}; it should hold {place.expected} (give the folder with --data)")
+    if place.alone and out is not None:
+        dataset = f"parquet:{_linked(Path(dataset.partition(':')[2]), out / 'data' / f'{data}.parquet')}"
+    return Found(dataset, labels)
+
+
+def _linked(file: Path, link: Path) -> Path:
+    link.parent.mkdir(parents=True, exist_ok=True)
+    if not link.is_symlink() or link.readlink() != file:
+        link.unlink(missing_ok=True)
+        link.symlink_to(file)
+    return link.absolute()

@@ -1,0 +1,30 @@
+"""Where a result comes from: the commit of the code that made it."""
+
+import subprocess
+from functools import lru_cache
+from pathlib import Path
+
+from moso.version import __version__
+
+
+@lru_cache(maxsize=1)
+def commit() -> str:
+    """The commit of the checkout this package lies in, `+` behind it where files differ; else the package's version.
+
+    >>> bool(commit())
+    True
+    """
+    package = Path(__file__).resolve().parents[1]
+    top = _git(package, "rev-parse", "--show-toplevel")
+    if top is None or Path(top) / "src" / "moso" != package:
+        return f"moso {__version__}"
+    found = _git(package, "describe", "--always", "--dirty=+", "--exclude=*")
+    return found or f"moso {__version__}"
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False)
+    except OSError:
+        return None  # no git here
+    return done.stdout.strip() if done.returncode == 0 else None

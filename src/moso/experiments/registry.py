@@ -1,0 +1,45 @@
+"""Every figure and table of the paper by name, and what goes beyond it. A new one is a declaration and a line here."""
+
+from moso.errors import unknown_name
+from moso.experiments import ablations, figures, noise
+from moso.experiments.approximation import APPROXIMATION
+from moso.experiments.declaration import Experiment
+from moso.experiments.recipe_choice import RECIPE_CHOICE
+
+EXPERIMENTS: dict[str, Experiment] = {
+    one.name: one
+    for one in (
+        figures.FIGURE_1A,
+        figures.FIGURE_1B,
+        figures.FIGURE_1C,
+        figures.CLASS_WISE,
+        figures.GENERALIZATION_SENET,
+        figures.GENERALIZATION_EFFICIENTNET,
+        noise.LABEL_NOISE_CIFAR100,
+        noise.LABEL_NOISE_TINY,
+        noise.LABEL_NOISE_HUMAN,
+        noise.LABEL_NOISE_SWEEP,
+        figures.COST,
+        ablations.ABLATION_DYNAMICS,
+        ablations.ABLATION_SAMPLING,
+        ablations.TABLE_PARTITIONS,
+        ablations.TABLE_EPOCHS,
+        APPROXIMATION,
+        RECIPE_CHOICE,
+    )
+}
+
+
+def find_experiment(name: str) -> Experiment:
+    """The experiment of this name.
+
+    >>> find_experiment("figure-1a").source
+    'Figure 1 (a)'
+    >>> find_experiment("figure-1d")
+    Traceback (most recent call last):
+    ...
+    moso.errors.MosoError: unknown experiment 'figure-1d'; nearest: figure-1c, ...
+    """
+    if name not in EXPERIMENTS:
+        raise unknown_name("experiment", name, EXPERIMENTS)
+    return EXPERIMENTS[name]

@@ -1,0 +1,128 @@
+"""The plots of an experiment, from the finished cells of its table alone."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from moso.evaluation.compare import compared, entries
+from moso.evaluation.summary import FULL
+from moso.experiments.declaration import Experiment
+from moso.report.compare_plots import differences_figure, reached_figure
+from moso.report.experiment_tables import Finished, along, by_arm, class_accuracies, cost_seconds, entries_of
+from moso.report.plots import DOTS_PER_INCH, LIGHT, Theme, accuracy_figure, house_style
+
+LINES = 10
+_MARKERS = "osD^vP*X"
+
+
+def figures_of(experiment: Experiment, finished: Sequence[Finished]) -> dict[str, Figure]:
+    """The plots that there is something for, by the end of their file's name."""
+    match experiment.plot:
+        case "arms":
+            return {"": axis_figure(along(finished), experiment.axis)} if along(finished) else {}
+        case "classes":
+            means = class_accuracies(finished)
+            return {"": classes_figure(means)} if "all data" in means and len(means) > 1 else {}
+        case "cost":
+            found = [one for one in finished if one.row["method"] != FULL]
+            return {"": cost_figure(found)} if found else {}
+        case _:
+            return _ratio_figures(finished)
+
+
+def _ratio_figures(finished: Sequence[Finished]) -> dict[str, Figure]:
+    found: dict[str, Figure] = {}
+    for name, own in by_arm(finished).items():
+        entries_here = entries_of(own)
+        if all(entry.method == FULL for entry in entries_here):
+            continue
+        rows = compared(entries_here, int(own[0].row["test"]))
+        end = f"-{name.replace(' ', '-')}" if name else ""
+        few = len({entry.name for entry in entries_here}) <= LINES
+        found[end] = accuracy_figure([entry.line for entry in entries_here]) if few else reached_figure(rows)
+        if any(row.against_random is not None and row.entry.method != FULL for row in rows):
+            found[f"{end}-differences"] = differences_figure(rows)
+    return found
+
+
+def axis_figure(lines: Mapping[str, Mapping[float, Sequence[float]]], axis: str, *, theme: Theme = LIGHT) -> Figure:
+    """Accuracy along an axis of arms, a line a contender, with standard deviations.
+
+    >>> len(axis_figure({"moso": {1.0: [74.0, 74.5], 5.0: [75.0]}}, "partitions").axes)
+    1
+    """
+    values = sorted({value for own in lines.values() for value in own})
+    places = {value: number for number, value in enumerate(values)}
+    with house_style(theme):
+        figure = Figure(figsize=(8.6, 4.3), dpi=DOTS_PER_INCH, layout="constrained")
+        axes = figure.add_subplot()
+        for number, (name, own) in enumerate(lines.items()):
+            known = sorted(own)
+            axes.errorbar(
+                [places[value] + 0.04 * (number - len(lines) / 2) for value in known],
+                [float(np.mean(own[value])) for value in known],
+                yerr=[float(np.std(own[value], ddof=1)) if len(own[value]) > 1 else 0.0 for value in known],
+                label=name,
+                color=_colour(name, number, theme),
+                marker=_MARKERS[number % len(_MARKERS)],
+                linestyle="--" if name.startswith("random") else "-",
+                markersize=5.5,
+                linewidth=1.6,
+                capsize=3,
+            )
+        axes.set_xticks(range(len(values)), [f"{value:g}" for value in values])
+        axes.set_xlabel(axis)
+        axes.set_ylabel("test accuracy in %")
+        axes.grid(axis="y", linewidth=0.7)
+        axes.set_axisbelow(True)
+        figure.legend(loc="outside right upper", frameon=False)
+    return figure
+
+
+def _colour(name: str, number: int, theme: Theme) -> str:
+    if name.startswith("random"):
+        return theme.random[number % len(theme.random)]
+    return theme.series[number % len(theme.series)]
+
+
+def classes_figure(means: Mapping[str, NDArray[np.float64]], *, theme: Theme = LIGHT) -> Figure:
+    """Accuracy of every class after pruning against before, a panel a contender."""
+    before = means["all data"]
+    others = {name: after for name, after in means.items() if name != "all data"}
+    columns = min(3, len(others))
+    rows = -(-len(others) // columns)
+    with house_style(theme):
+        figure = Figure(figsize=(8.6, 3.0 * rows), dpi=DOTS_PER_INCH, layout="constrained")
+        for number, (name, after) in enumerate(others.items()):
+            axes = figure.add_subplot(rows, columns, number + 1)
+            axes.plot([0, 100], [0, 100], color=theme.faint, linewidth=1.0)
+            axes.scatter(before, after, s=10, color=_colour(name, number, theme), linewidths=0)
+            axes.set_title(name, fontsize=10.5)
+            axes.set_xlim(0, 100)
+            axes.set_ylim(0, 100)
+        figure.supxlabel("accuracy of a class with all data, %", fontsize=10)
+        figure.supylabel("after pruning, %", fontsize=10)
+    return figure
+
+
+def cost_figure(finished: Sequence[Finished], *, theme: Theme = LIGHT) -> Figure:
+    """Accuracy at the largest ratio against the time that choosing takes, a dot a contender."""
+    largest = max(one.row["ratio"] for one in finished)
+    points: dict[str, list[tuple[float, float]]] = {}
+    for one in finished:
+        if one.row["ratio"] == largest:
+            points.setdefault(entries([one.row])[0].name, []).append((cost_seconds(one.row), one.row["value"]))
+    with house_style(theme):
+        figure = Figure(figsize=(8.6, 4.6), dpi=DOTS_PER_INCH, layout="constrained")
+        axes = figure.add_subplot()
+        for number, (name, own) in enumerate(points.items()):
+            seconds, reached = np.mean(own, axis=0)
+            axes.scatter([seconds / 60], [reached], s=34, color=_colour(name, number, theme), linewidths=0)
+            axes.annotate(name, (seconds / 60, reached), xytext=(5, 4), textcoords="offset points", fontsize=8.5)
+        axes.set_xlabel("minutes of one process before retraining, surrogates included")
+        axes.set_ylabel(f"test accuracy in %, {100 * largest:g} % removed")
+        axes.grid(linewidth=0.7)
+        axes.set_axisbelow(True)
+    return figure

@@ -1,0 +1,185 @@
+"""What the table of an experiment says, as tables to read: means, spreads, seeds, and paired differences to random."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+
+from moso.evaluation.compare import RANDOM, Entry, compared, entries
+from moso.evaluation.statistics import Interval
+from moso.evaluation.summary import FULL
+from moso.experiments.cells import Cell
+from moso.report.text_table import TextTable
+from moso.report.wording import duration, percent
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The finished cells of an experiment: what was declared, and its line in the table."""
+
+    cell: Cell
+    row: Row
+
+    @property
+    def label(self) -> str:
+        """The line it belongs to where arms are an axis."""
+        method, selector = self.cell.retraining.method, self.cell.retraining.selector
+        name = entries([self.row])[0].name
+        for contender in self.cell.arm.contenders:
+            if contender.method == method and contender.selector in (None, selector):
+                name = contender.label or name
+        series = "" if method == RANDOM else self.cell.arm.series
+        return f"{name}, {series}" if series else name
+
+
+def by_arm(finished: Sequence[Finished]) -> dict[str, list[Finished]]:
+    """Finished cells by the name of their arm; arms of one name are one."""
+    found: dict[str, list[Finished]] = {}
+    for one in finished:
+        found.setdefault(one.cell.arm.name, []).append(one)
+    return found
+
+
+def entries_of(finished: Sequence[Finished]) -> list[Entry]:
+    """Seeds gathered, all data first, then as declared."""
+    ordered = sorted(finished, key=lambda one: one.row["ratio"] if one.row["method"] != FULL else -1.0)
+    return entries([one.row for one in ordered])
+
+
+def ratio_tables(finished: Sequence[Finished]) -> list[TextTable]:
+    """A table an arm: a line a contender, at every ratio what it reached and how far from random selection that is."""
+    return [_ratio_table(name, own) for name, own in by_arm(finished).items()]
+
+
+def _ratio_table(name: str, finished: Sequence[Finished]) -> TextTable:
+    found = entries_of(finished)
+    rows = compared(found, int(finished[0].row["test"]))
+    ratios = sorted({row.entry.ratio for row in rows if row.entry.method != FULL})
+    lines: dict[str, dict[float, list[str]]] = {}
+    for row in rows:
+        reached = reached_text(row.entry)
+        if row.entry.method == FULL:
+            lines["all data"] = {ratio: [reached, ""] for ratio in ratios}
+            continue
+        standing = "the baseline" if row.random is row.entry else interval_text(row.against_random)
+        lines.setdefault(row.entry.name, {})[row.entry.ratio] = [reached, standing]
+    columns = ["method", *(text for ratio in ratios for text in (f"{percent(ratio)} removed", "against random"))]
+    texts = [[line, *(text for ratio in ratios for text in own.get(ratio, ["", ""]))] for line, own in lines.items()]
+    note = "Mean ± standard deviation (seeds); paired difference to the better random selection with its 95 % interval."
+    title = f"test {found[0].measure.heading}" + (f", {name}" if name else "")
+    return TextTable(title, columns, texts, note)
+
+
+def reached_text(entry: Entry) -> str:
+    """Mean, spread and number of seeds."""
+    line = entry.line
+    spread = f" ± {line.spread:.2f}" if len(line.values) > 1 else ""
+    return f"{line.mean:.2f}{spread} ({len(line.values)})"
+
+
+def interval_text(interval: Interval | None) -> str:
+    """A difference with its interval; starred where the interval leaves zero out."""
+    if interval is None:
+        return ""
+    if interval.low != interval.low:
+        return f"{interval.value:+.2f}"
+    star = " *" if interval.low > 0 or interval.high < 0 else ""
+    return f"{interval.value:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]{star}"
+
+
+def along(finished: Sequence[Finished]) -> dict[str, dict[float, list[float]]]:
+    """What every line reached at every arm's value, seed by seed; arms without a value stand at none."""
+    found: dict[str, dict[float, dict[int, float]]] = {}
+    for one in finished:
+        if one.cell.arm.value is not None:
+            # Random selection is the same cell in every series: a seed counts once.
+            found.setdefault(one.label, {}).setdefault(one.cell.arm.value, {})[one.row["seed"]] = one.row["value"]
+    return {name: {value: list(seeds.values()) for value, seeds in own.items()} for name, own in found.items()}
+
+
+def axis_tables(finished: Sequence[Finished], axis: str, reference: Mapping[str, float]) -> list[TextTable]:
+    """A line a contender, a column a value of the axis; and the paired differences to random where arms have it."""
+    lines = along(finished)
+    values = sorted({value for own in lines.values() for value in own})
+    texts = [[name, *(_spread(own.get(value, [])) for value in values)] for name, own in lines.items()]
+    if reference:
+        texts.append(["the paper's", *(f"{reference[f'{v:g}']:.2f}" if f"{v:g}" in reference else "" for v in values)])
+    columns = [axis, *(f"{value:g}" for value in values)]
+    note = "Mean ± standard deviation (seeds)."
+    tables = [TextTable("test accuracy in %", columns, texts, note)]
+    standing: dict[str, dict[float, str]] = {}
+    for own in by_arm(finished).values():
+        value = own[0].cell.arm.value
+        if value is None:
+            continue
+        labels = {one.row["key"]: one.label for one in own}
+        named = {(one.row["method"], one.row["selector"]): labels[one.row["key"]] for one in own}
+        for row in compared(entries_of(own), int(own[0].row["test"])):
+            if row.against_random is not None:
+                name = named[row.entry.method, row.entry.selector]
+                standing.setdefault(name, {})[value] = interval_text(row.against_random)
+    if standing:
+        texts = [[name, *(own_value.get(value, "") for value in values)] for name, own_value in standing.items()]
+        tables.append(TextTable("paired difference to random selection, points", columns, texts))
+    return tables
+
+
+def _spread(values: Sequence[float]) -> str:
+    if not values:
+        return ""
+    spread = f" ± {np.std(values, ddof=1):.2f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.2f}{spread} ({len(values)})"
+
+
+def class_accuracies(finished: Sequence[Finished]) -> dict[str, NDArray[np.float64]]:
+    """Accuracy of every class in %, the mean over seeds, `[classes]`, by contender; all data is `all data`."""
+    found: dict[str, list[Any]] = {}
+    for one in finished:
+        name = entries([one.row])[0].name
+        found.setdefault(name, []).append(100 * np.array(one.row["class_correct"]) / np.array(one.row["class_count"]))
+    return {name: np.mean(own, axis=0) for name, own in found.items()}
+
+
+def class_tables(finished: Sequence[Finished], reference: Mapping[str, float]) -> list[TextTable]:
+    """Spearman between the classes' accuracies before and after pruning, and the classes that lost most and least."""
+    means = class_accuracies(finished)
+    before = means.pop("all data", None)
+    if before is None:
+        return []
+    texts = []
+    for name, after in means.items():
+        change = after - before
+        rank = float(spearmanr(before, after).statistic)
+        texts.append([name, f"{rank:.3f}", f"{change.mean():+.1f}", f"{change.min():+.1f}", f"{change.max():+.1f}"])
+    for name, value in reference.items():
+        texts.append([f"the paper's {name}", f"{value:.3f}", "", "", ""])
+    columns = ["method", "Spearman", "mean change", "worst class", "best class"]
+    return [TextTable("accuracy of the classes before and after pruning, points", columns, texts)]
+
+
+def cost_seconds(row: Row) -> float:
+    """What it took to know which samples stay: surrogates, references, measuring, choosing."""
+    return float(row["seconds"].get("surrogates", 0.0) + row["seconds"].get("method", 0.0))
+
+
+def cost_tables(finished: Sequence[Finished]) -> list[TextTable]:
+    """What every method takes before retraining, and what it reaches."""
+    taken: dict[str, list[float]] = {}
+    found = [entry for entry in entries_of(finished) if entry.method != FULL]
+    for one in finished:
+        taken.setdefault(entries([one.row])[0].name, []).append(cost_seconds(one.row))
+    ratios = sorted({entry.ratio for entry in found})
+    reached = {(entry.name, entry.ratio): reached_text(entry) for entry in found}
+    names = sorted(dict.fromkeys(entry.name for entry in found), key=lambda name: float(np.mean(taken[name])))
+    texts = [
+        [name, duration(float(np.mean(taken[name]))), *(reached.get((name, ratio), "") for ratio in ratios)]
+        for name in names
+    ]
+    columns = ["method", "time, surrogates included", *(f"{percent(ratio)} removed" for ratio in ratios)]
+    note = "Seconds of one process. Each method is charged as if it were the only one."
+    return [TextTable("cost and accuracy in %", columns, texts, note)]

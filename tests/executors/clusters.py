@@ -1,0 +1,81 @@
+"""Runs on Ray as a user starts them, and what of a run must be the same whoever did the work."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+FLAGS = [
+    *("--model", "convnet-w4", "--partitions", "2", "--time-steps", "3", "--seeds", "1", "--ratio", "0.5"),
+    *("--method", "moso", "--shard-size", "400"),
+]
+
+
+def command(out: Path, *more: str) -> list[str]:
+    return [sys.executable, "-m", "moso", "run", *FLAGS, "--out", str(out), "--checkpoint-seconds", "0", *more]
+
+
+def begun(out: Path, *more: str) -> "subprocess.Popen[str]":
+    """A run in a process group of its own."""
+    return subprocess.Popen(command(out, *more), start_new_session=True, stderr=subprocess.PIPE, text=True)
+
+
+def finished(process: "subprocess.Popen[str]", seconds: float = 300) -> None:
+    _, said = process.communicate(timeout=seconds)
+    assert process.returncode == 0, said
+
+
+def results(root: Path) -> dict[str, bytes]:
+    """All that a run found, by file."""
+    patterns = ("scores.parquet", "selections.parquet", "evaluation.parquet", "run.toml", "scores/*", "terms/*/*")
+    patterns += ("trajectory/*/*", "state/*/*.safetensors")
+    found = {str(path.relative_to(root)): path.read_bytes() for one in patterns for path in root.glob(one)}
+    assert len(found) > 15
+    return found
+
+
+def events(out: Path) -> list[dict]:
+    found = []
+    for path in [out / "events.jsonl", *(out / "events").glob("*.jsonl")]:
+        if path.exists():
+            found += [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
+    return found
+
+
+def wait_until(what, process: "subprocess.Popen[str]", seconds: float = 120):
+    """What `what()` gives as soon as it is something."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and process.poll() is None:
+        found = what()
+        if found:
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"it did not happen; the run ended with {process.poll()}")
+
+
+def at_work(out: Path, stage: str) -> list[int]:
+    """The processes at work on pieces of a stage, as they left word."""
+    found = []
+    for path in (out / "state" / "running").glob("*.json"):
+        try:
+            sign = json.loads(path.read_text())
+        except FileNotFoundError:
+            continue
+        if sign["stage"].startswith(stage) and alive(sign["process"]):
+            found.append(sign["process"])
+    return found
+
+
+def alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def kill(process: int) -> None:
+    os.kill(process, signal.SIGKILL)

@@ -1,0 +1,160 @@
+"""Every figure and table of the paper is declared, can be, and asks for what the issue asks for."""
+
+from pathlib import Path
+
+import pytest
+from small_experiments import SETTINGS, SMALL_ARM
+
+from moso.data.sources.parquet import find_files
+from moso.errors import MosoError
+from moso.evaluation.summary import FULL
+from moso.experiments import cells as cells_module
+from moso.experiments.cells import cells_of, only, stated
+from moso.experiments.declaration import PRESETS, Arm, Contender, Grid
+from moso.experiments.exact_cells import exact_cells
+from moso.experiments.places import PLACES, find_data
+from moso.experiments.registry import EXPERIMENTS, find_experiment
+from moso.training.recipe import TrainingRecipe
+
+NAMES = {
+    *("figure-1a", "figure-1b", "figure-1c", "class-wise", "generalization-senet", "generalization-efficientnet"),
+    *("label-noise-cifar100", "label-noise-tiny", "label-noise-human", "label-noise-sweep", "cost"),
+    *("ablation-dynamics", "ablation-sampling", "table-partitions", "table-epochs", "approximation"),
+}
+MOSO = {"moso", "moso-standardised", "moso-rank"}
+NINE = {"random", "herding", "forgetting", "grand", "el2n", "opt", "ssp", "moderate", "moso"}
+
+
+def test_every_figure_and_table_is_there():
+    assert set(EXPERIMENTS) >= NAMES
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("name", sorted(EXPERIMENTS))
+def test_every_cell_of_every_preset_can_be(name, preset):
+    """Configurations, methods, selectors and networks resolve, without any data."""
+    experiment = find_experiment(name)
+    if preset not in experiment.presets:
+        with pytest.raises(MosoError, match="has no preset"):
+            experiment.of(preset)
+        return
+    declared = experiment.of(preset)
+    cells = exact_cells(declared) if isinstance(declared, Grid) else cells_of(declared)
+    assert cells
+    assert len({cell.key for cell in cells}) == len(cells)
+
+
+def test_the_main_figure_is_what_it_has_to_be():
+    for preset, ratios in (("cpu", {0.2, 0.7, 0.8}), ("paper", {0.2, 0.4, 0.6, 0.7, 0.8})):
+        cells = cells_of(find_experiment("figure-1a").of(preset))
+        methods = {cell.retraining.method for cell in cells}
+        assert methods >= NINE | MOSO | {FULL, "rs2"}
+        for method in NINE | MOSO:
+            own = [cell.retraining for cell in cells if cell.retraining.method == method]
+            assert {one.ratio for one in own} == ratios
+            assert all(len({one.seed for one in own if one.ratio == ratio}) >= 3 for ratio in ratios)
+    cpu = cells_of(find_experiment("figure-1a").of("cpu"))
+    for method in MOSO | {"random"}:
+        for ratio in (0.7, 0.8):
+            seeds = {
+                one.retraining.seed for one in cpu if one.retraining.method == method and one.retraining.ratio == ratio
+            }
+            assert len(seeds) == 5
+
+
+@pytest.mark.parametrize("name", sorted(NAMES - {"approximation", "ablation-sampling"}))
+def test_the_three_scores_of_moso_stand_beside_each_other(name):
+    for preset in find_experiment(name).presets:
+        cells = cells_of(find_experiment(name).of(preset))
+        for arm in {id(cell.arm): cell.arm for cell in cells}.values():
+            assert {contender.method for contender in arm.contenders} >= MOSO
+
+
+def test_the_numbers_of_the_paper_are_declared():
+    partitions = find_experiment("table-partitions")
+    for preset in PRESETS:
+        assert [arm.value for arm in partitions.of(preset)] == [1, 2, 5, 10]
+        assert all(arm.ratios == (0.2,) for arm in partitions.of(preset))
+    assert [arm.value for arm in find_experiment("table-epochs").of("paper")] == [50, 100, 150, 200]
+    paper = cells_of(find_experiment("figure-1a").of("paper"))[0].configuration
+    assert (paper.model, paper.surrogate.epochs, paper.retraining.epochs) == ("resnet50", 50, 200)
+    assert (paper.partitions, paper.time_steps, paper.sampling) == (5, 10, "uniform")
+
+
+def test_experiments_share_cells():
+    """Class-wise accuracy is read off the main figure's cells; nothing is trained for it again."""
+    main = {cell.key for cell in cells_of(find_experiment("figure-1a").of("cpu"))}
+    assert {cell.key for cell in cells_of(find_experiment("class-wise").of("cpu"))} <= main
+    cost = cells_of(find_experiment("cost").of("cpu"))
+    assert {cell.retraining.method for cell in cost if cell.key not in main} == {"grand-steps"}
+    epochs = cells_of(find_experiment("table-epochs").of("cpu"))
+    ten = {cell.key for cell in epochs if cell.arm.value == 10}
+    assert ten <= main
+
+
+def test_keys_hold_what_decides_a_value_and_nothing_else():
+    def keys(**settings):
+        arm = Arm("digits", {**SETTINGS, **settings}, (Contender("moso"), Contender("random")), (0.5,), 1)
+        return {cell.retraining.method: cell.key for cell in cells_of([arm])}
+
+    plain = keys()
+    for changed in ({"partitions": 3}, {"time_steps": 2}, {"sampling": "uniform"}, {"surrogate": {"epochs": 3}}):
+        other = keys(**changed)
+        assert other["moso"] != plain["moso"]
+        assert (other["random"], other["full"]) == (plain["random"], plain["full"])
+    for changed in ({"label_noise": 0.2}, {"retraining": {"epochs": 3}}):
+        assert not set(keys(**changed).values()) & set(plain.values())
+    assert keys(threads=2, device="cpu") == plain
+
+
+def test_a_setting_that_a_later_version_adds_changes_no_key(monkeypatch):
+    before = [cell.key for cell in cells_of([SMALL_ARM])]
+
+    class Later(TrainingRecipe):
+        lookahead: int = 0
+
+    def later(settings):
+        return stated(Later(**settings.model_dump())) if isinstance(settings, TrainingRecipe) else stated(settings)
+
+    monkeypatch.setattr(cells_module, "stated", later)
+    assert [cell.key for cell in cells_of([SMALL_ARM])] == before
+
+
+def test_only_leaves_what_was_asked_for():
+    cells = cells_of([SMALL_ARM])
+    assert {cell.retraining.method for cell in only(cells, ["moso"])} == {"moso"}
+    assert len(only(cells, ["method=moso", "random", "seed=1"])) == 2
+    assert only(cells, []) == cells
+    for words, sentence in (
+        (["colour=red"], "unknown part"),
+        (["ratio=much"], "is a number"),
+        (["el2n"], "no cell"),
+    ):
+        with pytest.raises(MosoError, match=sentence):
+            only(cells, words)
+
+
+def test_data_that_is_not_there_gets_a_sentence(tmp_path):
+    for name in PLACES:
+        if name != "digits":
+            with pytest.raises(MosoError, match=f"{name} is not in .*--data"):
+                find_data(name, tmp_path)
+
+
+@pytest.mark.shared_data
+def test_the_shared_folder_holds_the_data_of_the_cpu_preset(shared_data):
+    for name in ("cifar100", "cifar100-held-out", "cifar100n", "tiny-imagenet-subset"):
+        found = find_data(name, shared_data)
+        assert found.dataset.startswith(("parquet:", "folder:"))
+        assert (found.labels is not None) == (name == "cifar100n")
+
+
+def test_held_out_data_never_comes_with_the_test_split(tmp_path):
+    (tmp_path / "cifar100").mkdir()
+    for name in ("train", "test"):
+        (tmp_path / "cifar100" / f"{name}.parquet").touch()
+    for _ in range(2):
+        found = find_data("cifar100-held-out", tmp_path, tmp_path / "runs")
+        files, tests = find_files(Path(found.dataset.removeprefix("parquet:")))
+        assert files[0].resolve() == tmp_path / "cifar100/train.parquet"
+        assert tests == []

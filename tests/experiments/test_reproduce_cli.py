@@ -1,0 +1,171 @@
+"""`moso reproduce`: what it prints and writes, and what it refuses in one sentence."""
+
+import json
+import re
+
+import pytest
+from small_experiments import GRID, SETTINGS, small
+
+from moso.cli.main import main
+from moso.experiments import registry
+from moso.experiments.cells import cells_of
+from moso.experiments.declaration import Arm, Contender
+from moso.experiments.engine import Asked, reproduce
+from moso.report.experiment_page import write_index, write_page
+
+RANDOM = (Contender("random"), Contender("random", "balanced"))
+
+
+@pytest.fixture
+def done(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> str:
+        with pytest.raises(SystemExit) as left:
+            main(["reproduce", *arguments])
+        assert left.value.code in (0, None), capsys.readouterr().err
+        return capsys.readouterr().out
+
+    return run
+
+
+@pytest.fixture
+def refused(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> str:
+        with pytest.raises(SystemExit) as left:
+            main(["reproduce", *arguments])
+        assert left.value.code == 2
+        said = capsys.readouterr().err
+        assert "Traceback" not in said
+        return said
+
+    return run
+
+
+def test_a_small_experiment_from_the_command_line(done, tmp_path, monkeypatch):
+    monkeypatch.setitem(registry.EXPERIMENTS, "figure-1a", small())
+    said = done("figure-1a", "--seeds", "1")
+    assert "3 new cells" in said
+    assert "3 of 3 finished" in said
+    page = (tmp_path / "docs/results/figure-1a.md").read_text()
+    assert "3 of 6 cells finished" in page
+    assert "recipe `quick`" in page
+    index = (tmp_path / "docs/results/README.md").read_text()
+    assert "[figure-1a](figure-1a.md) | Figure 0 | cpu | 3 of 6" in index
+    again = done("figure-1a", "--seeds", "1")
+    assert "0 new cells" in again
+    assert "3 of 6" in done()
+
+
+def test_a_dry_run_of_the_papers_preset_needs_no_data(done):
+    """With the paper's own networks, timed for real on pictures made up."""
+    said = done("label-noise-cifar100", "--preset", "paper", "--dry-run", "--only", "moso", "--seeds", "1")
+    assert re.search(r"5 cells, 0 of them finished", said)
+    assert re.search(r"surrogates\s+│ resnet50 │\s+5 │\s+2,500,000", said)
+    assert re.search(r"about [\d.]+ hours with 1 job on this machine", said)
+
+
+def test_a_dry_run_counts_what_is_left(done, monkeypatch, tmp_path):
+    monkeypatch.setitem(registry.EXPERIMENTS, "figure-1a", small())
+    whole = done("figure-1a", "--dry-run")
+    assert "6 cells, 0 of them finished" in whole
+    reproduce(small(), Asked(results=tmp_path / "docs/results", out=tmp_path / "runs", seeds=1))
+    left = done("figure-1a", "--dry-run")
+    assert "6 cells, 3 of them finished" in left
+    # Two epochs of 1,438 digits and twice of 719 are left.
+    samples = 2 * (1438 + 2 * 719)
+    assert re.search(rf"retraining\s+│ mlp-w8\s+│\s+3 │\s+{samples:,}", left)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["figure-1d"], "unknown experiment 'figure-1d'; nearest: figure-1"),
+        (["figure-1a", "--preset", "gpu"], "no preset 'gpu'"),
+        (["figure-1c"], "figure-1c has no preset 'cpu'"),
+        (["figure-1a", "--only", "colour=red"], "unknown part of a cell 'colour'"),
+        (["figure-1a", "--only", "k-center"], "no cell of the experiment is left"),
+        (["figure-1a", "--jobs", "0"], "--jobs 0"),
+        (["figure-1a", "--seeds", "0"], "--seeds 0"),
+        (["figure-1a", "--hours", "-1"], "--hours -1"),
+        (["figure-1a"], "cifar100 is not in"),
+        (["figure-1a", "--page"], "has no table of figure-1a yet"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_input_is_one_sentence(refused, arguments, sentence):
+    assert sentence in refused(*arguments)
+
+
+def made_up(arms, folder, name, seeds=3):
+    """A table of made-up numbers: random 50, everything else a point above for each place in the declaration."""
+    folder.mkdir(exist_ok=True)
+    lines = []
+    for number, cell in enumerate(cells_of(arms)):
+        r = cell.retraining
+        value = 60.0 if r.method == "full" else 50.0 + (r.method != "random") * (2 + r.seed / 10) - 10 * r.ratio
+        classes = [int(value) - 4 + (one * 7 + number) % 9 for one in range(10)]
+        row = {
+            **{name: getattr(r, name) for name in ("method", "selector", "parameters", "ratio", "seed", "network")},
+            **{
+                "key": cell.key,
+                "data": cell.arm.data,
+                "recipe": r.recipe,
+                "match": r.match,
+                "samples": 10,
+                "test": 1000,
+            },
+            **{"metric": "accuracy", "unit": "%", "better": "higher", "value": value, "commit": "abc"},
+            **{"class_correct": classes, "class_count": [100] * 10, "finished": "2026-01-01T00:00:00Z"},
+            "seconds": {"retraining": 1.0, "surrogates": 2.0, "method": 3.0 + number},
+        }
+        lines.append(json.dumps(row))
+    (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+
+
+ARM = Arm("digits", SETTINGS, (*RANDOM, Contender("moso")), (0.5, 0.8), 3)
+ARMS = tuple(
+    Arm("digits", {**SETTINGS, "partitions": n}, (*RANDOM, Contender("moso")), (0.5,), 2, f"{n} parts", float(n))
+    for n in (1, 2)
+)
+
+
+@pytest.mark.parametrize(
+    ("plot", "arms", "expected"),
+    [
+        ("ratios", (ARM,), ["| moso (balanced) | 47.10 ± 0.10 (3) |", "+2.10", "all data"]),
+        ("classes", (ARM,), ["Spearman", "| moso (balanced) |"]),
+        ("cost", (ARM,), ["time, surrogates included"]),
+        ("arms", ARMS, ["| partitions | 1 | 2 |", "the paper's | 74.35 |", "| +2.05 [+1.15, +2.95] * | +2.05"]),
+    ],
+)
+def test_pages_and_plots_are_made_from_the_table_alone(plot, arms, expected, tmp_path):
+    experiment = small(*arms, plot=plot, axis="partitions", reference={"1": 74.35} if plot == "arms" else {})
+    made_up(arms, tmp_path / "results", "figure-1a")
+    page = write_page(experiment, "cpu", tmp_path / "results")
+    text = page.read_text()
+    for part in expected:
+        assert part in text
+    (picture, *_) = re.findall(r"\]\((.+?\.png)\)", text)
+    assert (tmp_path / "results" / picture).read_bytes().startswith(b"\x89PNG")
+    first = (tmp_path / "results" / picture).read_bytes()
+    write_page(experiment, "cpu", tmp_path / "results")
+    assert (tmp_path / "results" / picture).read_bytes() == first
+    write_index(tmp_path / "results")
+
+
+def test_a_reading_is_kept_below_the_numbers(tmp_path):
+    made_up((ARM,), tmp_path / "results", "figure-1a")
+    (tmp_path / "results/readings").mkdir()
+    (tmp_path / "results/readings/figure-1a.md").write_text("It does not hold.\n")
+    text = write_page(small(ARM), "cpu", tmp_path / "results").read_text()
+    assert text.endswith("## Reading\n\nIt does not hold.\n")
+
+
+def test_the_page_of_exact_scores(tmp_path):
+    reproduce(GRID, Asked(results=tmp_path))
+    text = write_page(GRID, "cpu", tmp_path).read_text()
+    assert "| linear, 1 x 0.1 |" in text
+    assert (tmp_path / "approximation.png").exists()

@@ -1,19 +1,19 @@
 """How the cpu preset's recipe was chosen: on a tenth of CIFAR-100's training split that is held out of it.
 
-The test split is never opened here. What decides is random selection at 80 % removed, which no method of ours gains
-by, and training on all data.
+The test split is never opened here. What decides is class-balanced random selection at 80 % removed, by which no
+method of ours gains. One seed: large differences show, small ones do not.
 """
 
 from moso.experiments.declaration import Arm, Contender, Experiment
 from moso.experiments.settings import CPU
 
 # Batch size and highest rate; the best held-out accuracy decides, and of equals the smaller rate.
-_TRIED = ((64, 0.1), (64, 0.2), (64, 0.4), (128, 0.2), (128, 0.4))
+_TRIED = ((64, 0.1), (64, 0.2), (64, 0.4), (64, 0.8))
 
 RECIPE_CHOICE = Experiment(
     "recipe-choice",
     "beyond the paper",
-    "batch size and learning rate of the cpu preset's retraining, chosen on held-out training data",
+    "learning rate of the cpu preset's retraining, chosen on held-out training data",
     "Nothing is tuned on the test split.",
     "arms",
     {

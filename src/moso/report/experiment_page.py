@@ -93,7 +93,9 @@ def _head(
         "",
         f"<!-- {_MADE} {READINGS}/{name}.md -->",
         "",
-        f"{experiment.source}. **The paper's claim:** {experiment.claim}",
+        f"{experiment.source}: {experiment.claim}"
+        if experiment.source.startswith("beyond")
+        else f"{experiment.source}. **The paper's claim:** {experiment.claim}",
         "",
         f"Preset `{preset}`: {len(rows)} of {count_of(count, 'cell')} finished; {duration(seconds)} of one process; "
         f"commit {commits}{when}.",

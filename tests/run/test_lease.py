@@ -1,6 +1,7 @@
 """Who may write to a run directory: one at a time, and nobody waits for the dead."""
 
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -123,6 +124,16 @@ def lose(path) -> None:
         write(path, elsewhere())
         time.sleep(10)  # work, which ends when it is of no more use
         raise AssertionError("nobody stopped it")
+
+
+def test_who_ignores_interrupts_stops_too(tmp_path):
+    # A shell starts what it puts into the background like this.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with pytest.raises(MosoError, match="taken over by a moso on far"):
+            lose(tmp_path / ".lock")
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_lease_is_renewed_and_who_loses_it_stops(tmp_path):

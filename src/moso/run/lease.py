@@ -30,6 +30,8 @@ EXPIRY_SECONDS = 30.0
 SKEW_SECONDS = 300.0
 # How long a lease may stay half written: its file is made and filled in two steps.
 _FILLING_SECONDS = 1.0
+# Interrupts like SIGINT, which a process in the background of a script ignores.
+_STOP = signal.SIGUSR1
 
 
 @dataclass(frozen=True)
@@ -171,12 +173,16 @@ class _Keeping:
 
     def start(self) -> None:
         """Renew from now on."""
+        if self._main:
+            self._before = signal.signal(_STOP, signal.default_int_handler)
         self._thread.start()
 
     def stop(self) -> None:
         """Give the lease back."""
         self._over.set()
         self._thread.join()
+        if self._main:
+            signal.signal(_STOP, self._before or signal.SIG_DFL)
         found = read_holder(self.path)
         if found is not None and found.owner == self.mine.owner:
             self.path.unlink(missing_ok=True)
@@ -187,7 +193,7 @@ class _Keeping:
             if found is not None and found.owner != self.mine.owner:
                 self.lost = found
                 if self._main:  # end the work: two writers would do everything twice
-                    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+                    signal.pthread_kill(threading.main_thread().ident or 0, _STOP)
                 return
             self.mine = replace(self.mine, renewed=time.time(), renewals=self.mine.renewals + 1)
             # A disk that is full for a moment costs a sign of life, not the run.

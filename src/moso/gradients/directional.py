@@ -26,7 +26,7 @@ from moso.gradients.slow import announce
 Route = Callable[[Any], torch.Tensor]
 
 
-def route_for(point: Point, batch: Any, direction: Tensors) -> Route:
+def route_for(point: Point, batch: Any, direction: Tensors, plan: Plan | None = None) -> Route:
     """The cheaper route that the network allows; where forward mode is refused, that is announced once.
 
     Forward mode, except for networks with attention: its fused kernel has no forward derivative, nor have the
@@ -35,18 +35,21 @@ def route_for(point: Point, batch: Any, direction: Tensors) -> Route:
     probe = first_samples(batch)
     plain = forward_route(point, direction, {})
     if _attends(point, probe):
-        plan = plan_for(point, batch)
+        plan = plan or plan_for(point, batch)
         if plan.slow is None:
-            return lambda batch: backward_derivative(point, plan, batch, direction)
+            return _backward_route(point, plan, direction)
     try:
         expected = plain(probe)
     except (RuntimeError, ValueError, NotImplementedError) as problem:
         announce(f"{type(point.model).__name__}: no forward mode here, a backward pass takes its place ({problem})")
-        plan = plan_for(point, batch)
-        return lambda batch: backward_derivative(point, plan, batch, direction)
+        return _backward_route(point, plan or plan_for(point, batch), direction)
     folds = folds_of(point, probe)
     folded = forward_route(point, direction, folds) if folds else plain
     return (lambda batch: folded(batch)[1]) if _agree(folded, probe, expected) else (lambda batch: plain(batch)[1])
+
+
+def _backward_route(point: Point, plan: Plan, direction: Tensors) -> Route:
+    return lambda batch: backward_derivative(point, plan, batch, direction)
 
 
 def _attends(point: Point, probe: Any) -> bool:

@@ -40,8 +40,8 @@ def time_step(point: Point, batches: Batches, groups: Groups = ()) -> TimeStep:
     ((1, 2), (1, 2))
     """
     groups = point.checked_groups(groups)
-    mean, norms = first_sweep(point, batches, groups)
-    return TimeStep(mean, directional_derivatives(point, batches, mean, groups), norms)
+    mean, norms, plan = first_sweep(point, batches, groups)
+    return TimeStep(mean, directional_derivatives(point, batches, mean, groups, plan), norms)
 
 
 def squared_norms(point: Point, batches: Batches, groups: Groups = ()) -> NDArray[np.float64]:
@@ -50,9 +50,12 @@ def squared_norms(point: Point, batches: Batches, groups: Groups = ()) -> NDArra
 
 
 def directional_derivatives(
-    point: Point, batches: Batches, direction: Tensors, groups: Groups = ()
+    point: Point, batches: Batches, direction: Tensors, groups: Groups = (), plan: Plan | None = None
 ) -> NDArray[np.float64]:
-    """`V . g_z` for every sample and group of parameters, `[groups, samples]`; `V` is any `direction`."""
+    """`V . g_z` for every sample and group of parameters, `[groups, samples]`; `V` is any `direction`.
+
+    A first sweep at the same point has a `plan` already, and saves trying again.
+    """
     groups = point.checked_groups(groups)
     rows: list[torch.Tensor] = []
     routes: list[Route] = []
@@ -62,20 +65,26 @@ def directional_derivatives(
         return torch.stack([wide(route(piece)) for route in routes]).cpu()
 
     for batch in through(point, batches):
-        routes = routes or [route_for(point, batch, {name: direction[name] for name in group}) for group in groups]
+        if not routes:
+            parts = [{name: direction[name] for name in group} for group in groups]
+            routes = [route_for(point, batch, part, plan) for part in parts]
         rows.extend(fitting.pieces(batch, derivatives))
     return np.asarray(torch.cat(rows, 1).numpy())
 
 
-def first_sweep(point: Point, batches: Batches, groups: Groups) -> tuple[Tensors, NDArray[np.float64]]:
-    """`G` and `|g_z|^2` of every sample and group of parameters, in one sweep over the data."""
-    total, norms = gradient_sums(point, batches, groups)
-    return mean_of(point, total, norms.shape[1]), norms
+def first_sweep(point: Point, batches: Batches, groups: Groups) -> tuple[Tensors, NDArray[np.float64], Plan]:
+    """`G`, `|g_z|^2` of every sample and group of parameters, and how they were found, in one sweep over the data."""
+    total, norms, plan = _sums(point, batches, groups)
+    return mean_of(point, total, norms.shape[1]), norms, plan
 
 
 def gradient_sums(point: Point, batches: Batches, groups: Groups = ()) -> tuple[Tensors, NDArray[np.float64]]:
     """The sum of all samples' gradients, and `|g_z|^2` of each, `[groups, samples]`: what one shard gives to a mean."""
-    groups, fitting = point.checked_groups(groups), Fitting()
+    return _sums(point, batches, point.checked_groups(groups))[:2]
+
+
+def _sums(point: Point, batches: Batches, groups: Groups) -> tuple[Tensors, NDArray[np.float64], Plan]:
+    fitting = Fitting()
     while True:
         try:
             return _swept(point, batches, groups, fitting)
@@ -84,7 +93,9 @@ def gradient_sums(point: Point, batches: Batches, groups: Groups = ()) -> tuple[
             continue
 
 
-def _swept(point: Point, batches: Batches, groups: Groups, fitting: Fitting) -> tuple[Tensors, NDArray[np.float64]]:
+def _swept(
+    point: Point, batches: Batches, groups: Groups, fitting: Fitting
+) -> tuple[Tensors, NDArray[np.float64], Plan]:
     total: Tensors = {}
     rows: list[torch.Tensor] = []
     plan, tried = Plan(Routes()), 0
@@ -97,7 +108,7 @@ def _swept(point: Point, batches: Batches, groups: Groups, fitting: Fitting) -> 
                 swept = sweep_batch(point, plan, piece, total)
             rows.append(torch.stack([_norms(swept, group) for group in groups]).cpu())
     norms = torch.cat(rows, 1) if rows else torch.zeros(len(groups), 0)
-    return total, np.asarray(norms.numpy())
+    return total, np.asarray(norms.numpy()), plan
 
 
 def _norms(swept: Swept, group: tuple[str, ...]) -> torch.Tensor:

@@ -43,8 +43,8 @@ def subsampled_time_step(
     if m < 2:
         raise MosoError(f"a mean gradient of {m} of {N} samples cannot leave one out; take a larger share")
     groups = point.checked_groups(groups)
-    mean, norms = first_sweep(point, share, groups)
-    a = directional_derivatives(point, batches, mean, groups)
+    mean, norms, plan = first_sweep(point, share, groups)
+    a = directional_derivatives(point, batches, mean, groups, plan)
     squared_norm = np.zeros_like(a)
     squared_norm[:, inside] = norms
     a[:, inside] = (m * a[:, inside] - norms) / (m - 1)

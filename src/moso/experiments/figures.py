@@ -20,6 +20,7 @@ from moso.experiments.settings import (
     PUBLISHED,
     RANDOM,
 )
+from moso.methods import METHODS
 
 _ALL = (*RANDOM, *MOSO, COVERED, *PUBLISHED)
 _SMALL_SE = "moso.experiments.networks:seresnet8"
@@ -94,6 +95,21 @@ COST = Experiment(
     {
         "cpu": (Arm("cifar100", CPU, (*_ALL, Contender("grand-steps")), (0.8,), CPU_SEEDS),),
         "paper": (Arm("cifar100", PAPER, (*_ALL, Contender("grand-steps")), (0.4, 0.8), PAPER_SEEDS),),
+    },
+)
+
+# The adjoint takes several trainings of its own; `docs/adjoint.md` compares it.
+_EVERY = tuple(Contender(name) for name in METHODS if name not in ("random", "moso-adjoint"))
+EVERY_METHOD = Experiment(
+    "every-method",
+    "beyond the paper",
+    "every method there is, from shared networks, CIFAR-100",
+    "Each as its source has it. What keeps hard samples falls below random when most is removed; what covers, or keeps "
+    "a middle, does not.",
+    "ratios",
+    {
+        "cpu": (Arm("cifar100", CPU, (*RANDOM, *_EVERY), (0.8,), CPU_SEEDS),),
+        "paper": (Arm("cifar100", PAPER, (*RANDOM, *_EVERY), PAPER_RATIOS, PAPER_SEEDS),),
     },
 )
 

@@ -1,4 +1,4 @@
-"""Networks that only experiments retrain: unseen by the surrogate, small enough for a CPU."""
+"""Networks of the cpu preset: small enough for a day of two cores."""
 
 import torch
 from torch import Tensor, nn
@@ -22,13 +22,23 @@ class SqueezeExcitation(nn.Module):
         return images * weights[:, :, None, None]
 
 
+def resnet8(num_classes: int, input_shape: tuple[int, ...], width: int = 16) -> nn.Module:
+    """The three-block CIFAR ResNet at half its resolution from the first layer on: a fifth of the time, on a CPU.
+
+    >>> resnet8(100, (3, 32, 32))(torch.zeros(2, 3, 32, 32)).shape
+    torch.Size([2, 100])
+    """
+    return ResNet(input_shape, num_classes, width=width, blocks=1, stem_stride=2)
+
+
 def seresnet8(num_classes: int, input_shape: tuple[int, ...], width: int = 16) -> nn.Module:
-    """The three-block CIFAR ResNet with squeeze and excitation behind every block's second convolution.
+    """The same with squeeze and excitation behind every block's second convolution.
 
     >>> seresnet8(100, (3, 32, 32))(torch.zeros(2, 3, 32, 32)).shape
     torch.Size([2, 100])
     """
-    model = ResNet(input_shape, num_classes, width=width, blocks=1)
+    model = resnet8(num_classes, input_shape, width)
+    assert isinstance(model, ResNet)
     for block in model.blocks:
         assert isinstance(block, ResidualBlock)
         norm = block.norm2

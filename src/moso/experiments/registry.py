@@ -20,6 +20,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         noise.LABEL_NOISE_HUMAN,
         noise.LABEL_NOISE_SWEEP,
         figures.COST,
+        figures.EVERY_METHOD,
         ablations.ABLATION_DYNAMICS,
         ablations.ABLATION_SAMPLING,
         ablations.TABLE_PARTITIONS,

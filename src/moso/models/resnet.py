@@ -43,11 +43,12 @@ class ResNet(nn.Module):
     torch.Size([2, 100])
     """
 
-    def __init__(self, input_shape: tuple[int, ...], classes: int, width: int, blocks: int) -> None:
+    def __init__(
+        self, input_shape: tuple[int, ...], classes: int, width: int, blocks: int, stem_stride: int = 1
+    ) -> None:
         super().__init__()
-        self.stem = nn.Sequential(
-            nn.Conv2d(input_shape[0], width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU()
-        )
+        first = nn.Conv2d(input_shape[0], width, 3, stem_stride, padding=1, bias=False)
+        self.stem = nn.Sequential(first, nn.BatchNorm2d(width), nn.ReLU())
         stages: list[nn.Module] = []
         channels = width
         for stage in range(STAGES):

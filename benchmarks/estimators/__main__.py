@@ -22,7 +22,7 @@ from moso.errors import unknown_name
 from moso.files import write_json
 
 DOCS = Path(__file__).parents[2] / "docs"
-COST_NETWORKS = {"resnet8": 1024, "resnet18": 128}
+COST_NETWORKS = {"resnet8": 2048, "resnet18": 256}
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:

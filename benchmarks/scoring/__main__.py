@@ -4,6 +4,7 @@ python -m benchmarks.scoring --network resnet18 --engine moso --engine vmap --sa
 """
 
 import argparse
+import json
 import os
 import sys
 from pathlib import Path
@@ -65,10 +66,13 @@ def main(arguments: list[str] | None = None) -> None:
             print(network_section(result), flush=True)
     if "growth" in given.parts:
         machine = describe_machine(given.device)
-        grown = {name: grow(axis, given.repeats, given.device, say=say) for name, axis in axes.items()}
-        write_json(given.out / GROWTH, {"benchmark": "growth", "network": NETWORK, "machine": machine, "axes": grown})
-        for name, axis in grown.items():
-            write_growth_figure(given.out / f"growth-{name}.png", axis)
+        path, known = given.out / GROWTH, dict[str, Any]()
+        if path.exists():  # axes that are not asked for stay as they were measured
+            known = json.loads(path.read_text(encoding="utf-8"))["axes"]
+        for name, axis in axes.items():
+            known[name] = grow(axis, given.repeats, given.device, say=say)
+            write_json(path, {"benchmark": "growth", "network": NETWORK, "machine": machine, "axes": known})
+            write_growth_figure(given.out / f"growth-{name}.png", known[name])
     if "page" in given.parts:
         print(write_page(given.out))
 

@@ -24,6 +24,7 @@ from moso.methods import METHODS
 
 _ALL = (*RANDOM, *MOSO, COVERED, *PUBLISHED)
 _SMALL_SE = "moso.experiments.networks:seresnet8"
+_SMALL_EFFICIENTNET = "moso.experiments.networks:efficientnet_b0"
 
 FIGURE_1A = Experiment(
     "figure-1a",
@@ -135,7 +136,7 @@ GENERALIZATION_EFFICIENTNET = Experiment(
     "MoSo matches or outperforms SSP and OPT on a network it has not seen.",
     "ratios",
     {
-        "cpu": (replace(_UNSEEN_CPU, network="efficientnet-b0", seeds=2, all_data=False),),
+        "cpu": (replace(_UNSEEN_CPU, network=_SMALL_EFFICIENTNET, seeds=2, all_data=False),),
         "paper": (replace(_UNSEEN_PAPER, network="efficientnet-b0"),),
     },
 )

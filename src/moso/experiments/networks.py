@@ -48,6 +48,6 @@ def seresnet8(num_classes: int, input_shape: tuple[int, ...], width: int = 16) -
 
 
 def efficientnet_b0(num_classes: int, input_shape: tuple[int, ...]) -> nn.Module:
-    """timm's EfficientNet-B0 with the stem it has for large images, which halves small ones too: a third of the time."""
+    """timm's EfficientNet-B0 with the stem it has for large images: a third of the time."""
     model: nn.Module = import_timm().create_model("efficientnet_b0", num_classes=num_classes, in_chans=input_shape[0])
     return model

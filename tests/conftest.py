@@ -1,12 +1,15 @@
 """What tests of all rooms share: the real data beside the checkout, where it is there, and small made-up problems."""
 
 import os
+import urllib.request
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 import pytest
 import torch
 
+from moso.cli.main import main
 from moso.data.samples import StoredSamples
 from moso.run import Configuration, Job, RunDirectory
 
@@ -32,6 +35,63 @@ def small_run(tmp_path):
         return Job.open(tmp_path / name, configuration)
 
     return make
+
+
+@pytest.fixture
+def done(capsys, tmp_path, monkeypatch):
+    """Run a command that must end well, in a folder of its own; returns what it printed."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> str:
+        with pytest.raises(SystemExit) as left:
+            main(list(arguments))
+        said = capsys.readouterr()
+        assert left.value.code in (0, None), said.err
+        return said.out
+
+    return run
+
+
+@pytest.fixture
+def refused(capsys, tmp_path, monkeypatch):
+    """Run a command that must be refused, in a folder of its own; returns what it said."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> str:
+        with pytest.raises(SystemExit) as left:
+            main(list(arguments))
+        assert left.value.code == 2
+        said = capsys.readouterr().err
+        assert "Traceback" not in said
+        return said
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def s3_server():
+    """A real S3 server on this machine, which this process and those it starts find where they look for S3."""
+    server_of = pytest.importorskip("moto.server")
+    server = server_of.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+        environment.setenv("AWS_ACCESS_KEY_ID", "moso")
+        environment.setenv("AWS_SECRET_ACCESS_KEY", "moso")
+        environment.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        environment.setenv("NO_PROXY", host)
+        yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def bucket(s3_server) -> str:
+    """The address of a new bucket on it."""
+    name = f"bucket-{uuid4().hex[:12]}"
+    request = urllib.request.Request(f"{s3_server}/{name}", method="PUT")
+    urllib.request.urlopen(request).close()
+    return f"s3://{name}"
 
 
 def stored(count: int = 60, classes: int = 3, seed: int = 0, ids=None) -> StoredSamples:

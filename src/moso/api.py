@@ -204,7 +204,7 @@ def prune(
             "risk": risk if isinstance(risk, str) else "own",
         }
     )
-    directory = RunDirectory(Path(tempfile.mkdtemp(prefix="moso-")) / "run" if out is None else Path(out))
+    directory = RunDirectory.at(Path(tempfile.mkdtemp(prefix="moso-")) / "run" if out is None else out)
     data, effort = DataSet(CUSTOM, train, test, validation=judge), Effort(loader_workers)
     own_risk = None if isinstance(risk, str) else risk
     job = Job(directory, configuration, data, _builder(model), own_loss, effort, metric, own_risk)

@@ -8,43 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from moso.cli.main import main
 from moso.cli.settings import whole_path
 
 SMALL = [
     *("--model", "mlp-w8", "--epochs", "2", "--partitions", "2", "--time-steps", "2", "--seeds", "1"),
     *("--ratio", "0.5", "--method", "moso", "--workers", "1", "--quiet"),
 ]
-
-
-@pytest.fixture
-def refused(capsys, tmp_path, monkeypatch):
-    """Run a command that must be refused; returns its one sentence."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> str:
-        with pytest.raises(SystemExit) as left:
-            main(list(arguments))
-        assert left.value.code == 2
-        said = capsys.readouterr()
-        assert "Traceback" not in said.err
-        return said.err
-
-    return run
-
-
-@pytest.fixture
-def done(capsys, tmp_path, monkeypatch):
-    """Run a command that must end well; returns what it printed."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> str:
-        with pytest.raises(SystemExit) as left:
-            main(list(arguments))
-        assert left.value.code in (0, None)
-        return capsys.readouterr().out
-
-    return run
 
 
 @pytest.mark.parametrize(

@@ -29,32 +29,6 @@ def compared(tmp_path_factory):
     return root / "run"
 
 
-@pytest.fixture
-def done(capsys):
-    def run(*arguments: str) -> str:
-        with pytest.raises(SystemExit) as left:
-            main(list(arguments))
-        assert left.value.code in (0, None), capsys.readouterr().err
-        return capsys.readouterr().out
-
-    return run
-
-
-@pytest.fixture
-def refused(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> str:
-        with pytest.raises(SystemExit) as left:
-            main(list(arguments))
-        assert left.value.code == 2
-        said = capsys.readouterr().err
-        assert "Traceback" not in said
-        return said
-
-    return run
-
-
 def test_a_finished_comparison_is_shown_without_computing(compared, done):
     before = (compared / "events.jsonl").read_bytes()
     said = done("compare", str(compared), "--tolerance", "2.5")

@@ -1,12 +1,13 @@
 """Runs on Ray as a user starts them, and what of a run must be the same whoever did the work."""
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+from moso.run.watching import running
 
 FLAGS = [
     *("--model", "convnet-w4", "--partitions", "2", "--time-steps", "3", "--seeds", "1", "--ratio", "0.5"),
@@ -37,14 +38,6 @@ def results(root: Path) -> dict[str, bytes]:
     return found
 
 
-def events(out: Path) -> list[dict]:
-    found = []
-    for path in [out / "events.jsonl", *(out / "events").glob("*.jsonl")]:
-        if path.exists():
-            found += [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
-    return found
-
-
 def wait_until(what, process: "subprocess.Popen[str]", seconds: float = 120):
     """What `what()` gives as soon as it is something."""
     deadline = time.monotonic() + seconds
@@ -58,15 +51,8 @@ def wait_until(what, process: "subprocess.Popen[str]", seconds: float = 120):
 
 def at_work(out: Path, stage: str) -> list[int]:
     """The processes at work on pieces of a stage, as they left word."""
-    found = []
-    for path in (out / "state" / "running").glob("*.json"):
-        try:
-            sign = json.loads(path.read_text())
-        except FileNotFoundError:
-            continue
-        if sign["stage"].startswith(stage) and alive(sign["process"]):
-            found.append(sign["process"])
-    return found
+    signs = [sign for sign in running(out) if sign.stage.startswith(stage)]
+    return [sign.process for sign in signs if alive(sign.process)]
 
 
 def alive(process: int) -> bool:

@@ -6,10 +6,11 @@ import time
 import warnings
 
 import pytest
-from clusters import alive, at_work, begun, command, events, finished, kill, results, wait_until
+from clusters import alive, at_work, begun, command, finished, kill, results, wait_until
 
 from moso.errors import MosoError
 from moso.executors import RayTasks
+from moso.run import RunDirectory
 from moso.run.pieces import Piece
 
 pytest.importorskip("ray")
@@ -43,7 +44,7 @@ def on(cluster) -> list[str]:
 def test_without_an_address_a_ray_of_this_machine_gives_the_same_bytes(tmp_path, undisturbed):
     finished(begun(tmp_path / "run", *LONG, "--executor", "ray", "--workers", "2"))
     assert results(tmp_path / "run") == undisturbed
-    workers = {event["piece"] for event in events(tmp_path / "run") if event["event"] == "measured"}
+    workers = {event["piece"] for event in RunDirectory(tmp_path / "run").events() if event["event"] == "measured"}
     assert any("score-sums" in name for name in workers)
 
 
@@ -58,7 +59,7 @@ def test_workers_and_machines_that_die_are_made_up_for(tmp_path, undisturbed, cl
     cluster.remove_node(cluster.nodes.pop(), allow_graceful=False)
     cluster.nodes.append(cluster.add_node(num_cpus=1))
     finished(process)
-    assert sum(event["event"] == "lost" for event in events(out)) >= 2
+    assert sum(event["event"] == "lost" for event in RunDirectory(out).events()) >= 2
     assert results(out) == undisturbed
 
 
@@ -79,8 +80,8 @@ def test_kills_at_random_moments_change_no_byte(tmp_path, undisturbed, cluster):
         out = tmp_path / str(trial)
         for _ in range(9):
             process = begun(out, *LONG, *on(cluster))
-            before = len(events(out))
-            wait_until(lambda out=out, before=before: len(events(out)) > before, process)
+            before = len(RunDirectory(out).events())
+            wait_until(lambda out=out, before=before: len(RunDirectory(out).events()) > before, process)
             time.sleep(draw.random() * 3)
             victims = at_work(out, "") if draw.random() < 0.5 else []
             for victim in victims or [process.pid]:
@@ -102,7 +103,7 @@ def test_a_piece_that_fails_for_its_own_reason_ends_the_run_with_its_sentence(tm
     [sentence] = [line for line in said.splitlines() if line.startswith("moso: error:")]
     assert "the loss became" in sentence
     assert "Traceback" not in said
-    assert not [event for event in events(tmp_path / "run") if event["event"] == "lost"]
+    assert not [event for event in RunDirectory(tmp_path / "run").events() if event["event"] == "lost"]
 
 
 def test_what_only_this_process_has_is_refused(small_run):

@@ -2,11 +2,11 @@
 
 import json
 import re
+from functools import partial
 
 import pytest
 from small_experiments import GRID, SETTINGS, small
 
-from moso.cli.main import main
 from moso.experiments import registry
 from moso.experiments.cells import cells_of
 from moso.experiments.declaration import Arm, Contender
@@ -17,31 +17,13 @@ RANDOM = (Contender("random"), Contender("random", "balanced"))
 
 
 @pytest.fixture
-def done(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> str:
-        with pytest.raises(SystemExit) as left:
-            main(["reproduce", *arguments])
-        assert left.value.code in (0, None), capsys.readouterr().err
-        return capsys.readouterr().out
-
-    return run
+def done(done):
+    return partial(done, "reproduce")
 
 
 @pytest.fixture
-def refused(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> str:
-        with pytest.raises(SystemExit) as left:
-            main(["reproduce", *arguments])
-        assert left.value.code == 2
-        said = capsys.readouterr().err
-        assert "Traceback" not in said
-        return said
-
-    return run
+def refused(refused):
+    return partial(refused, "reproduce")
 
 
 def test_a_small_experiment_from_the_command_line(done, tmp_path, monkeypatch):

@@ -80,7 +80,7 @@ def test_lists_are_rows_beside_random_selections_of_their_size(found):
 def trained(job: Job, seed: int, batches_of, total: int) -> float:
     """Accuracy after plain descent on the batches that `batches_of(epoch)` gives, written out step by step."""
     recipe = job.configuration.retraining
-    model, step, epoch = job.model(seed, retraining=True), 0, 0
+    model, step, epoch = job.model(seed), 0, 0
     view = job.data.train.training_view(recipe.augmentation, seed)
     optimizer = optimizer_for(model, recipe)
     while step < total:

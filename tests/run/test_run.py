@@ -10,12 +10,14 @@ import torch.nn.functional as F
 from PIL import Image
 
 import moso
+from moso.errors import MosoError
 from moso.evidence import step_terms
 from moso.executors import InProcess, LocalProcesses
 from moso.run.configuration import Configuration
 from moso.run.costs import costs
 from moso.run.job import Effort
 from moso.run.stages import begin, evaluate_stage, score_stage, select_stage, train_stage
+from moso.run.training import record_initial_state
 
 
 def carried_out(job, executor=None):
@@ -174,3 +176,12 @@ def test_kept_must_be_clear(small_run):
     with pytest.raises(moso.MosoError, match="no selection fits"):
         run.kept("moso", ratio=0.3)
     assert len(run.kept("moso")) == 719
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has the device")
+def test_a_run_is_led_from_a_machine_without_the_device_of_its_workers(small_run):
+    job = small_run(device="cuda")
+    job.check()
+    record_initial_state(job, job.configuration.seed)
+    with pytest.raises(MosoError, match="device 'cuda' is not available on this machine"):
+        job.model(job.configuration.seed)

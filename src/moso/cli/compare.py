@@ -23,9 +23,10 @@ from moso.run.comparison import comparison
 from moso.run.estimate import estimate
 from moso.run.job import Effort
 from moso.run.reading import Run
+from moso.run.store import is_address
 
 Target = Annotated[
-    Path | None,
+    str | None,
     typer.Argument(
         metavar="RUN|RUN.TOML",
         help="a run directory, whose tables are made again without computing; or settings in a file",
@@ -63,7 +64,7 @@ def compare(
     """Retrain on what every method keeps at every ratio, and say which did better, by how much, and at what cost."""
     check_tolerance(tolerance)
     own = _named("--scores", scores), _named("--indices", indices)
-    if target is not None and target.is_dir():
+    if target is not None and (is_address(target) or Path(target).is_dir()):
         flags = {"--scores": scores, "--indices": indices, "--out": out, "--dry-run": dry_run}
         given = [flag for flag, value in flags.items() if value]
         given += [
@@ -77,7 +78,7 @@ def compare(
         _show(Run.open(target), tolerance, quiet)
         return
     effort = Effort(loader_workers, checkpoint_seconds)
-    job = new_job(target, out, effort, settings, {"baselines": list(BASELINES)})
+    job = new_job(None if target is None else Path(target), out, effort, settings, {"baselines": list(BASELINES)})
     check_own(job, *own)
     if dry_run:
         print_plan(job, estimate(job, workplace.worker_count(job.configuration)))
@@ -92,13 +93,14 @@ def _show(run: Run, tolerance: float, quiet: bool) -> None:
     found = comparison(run, tolerance)
     if not run.manifest["stages"].get("evaluate", {}).get("complete"):
         done = count_of(len(run.evaluation()), "retraining")
-        typer.echo(
-            f"moso: notice: only {done} of {run.directory.root} are done; `moso evaluate` does the rest", err=True
-        )
+        typer.echo(f"moso: notice: only {done} of {run.directory} are done; `moso evaluate` does the rest", err=True)
     folder = write_comparison(run, found, tables(found))
+    run.directory.push(folder)
     if not quiet:
         print_tables(main_tables(found))
-        console().print(f"see {folder / 'comparison.md'}, and tables and plots beside it", soft_wrap=True)
+        console().print(
+            f"see {run.directory.named(folder / 'comparison.md')}, and tables and plots beside it", soft_wrap=True
+        )
 
 
 def _named(flag: str, given: list[str] | None) -> list[tuple[str, Path]]:

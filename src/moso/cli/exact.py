@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from moso.cli.display import showing
 from moso.cli.exact_tables import Setting, print_comparison, print_cost, print_json, print_study, table_of
+from moso.cli.work import local_path
 from moso.data.dataset import open_dataset
 from moso.data.samples import Samples, StoredSamples
 from moso.data.views import Normalisation
@@ -70,7 +71,10 @@ def exact(
     thread_count: Annotated[int, typer.Option("--threads", min=1, help="threads to compute with")] = 1,
     grid: Annotated[bool, typer.Option("--grid", help="study the error over rates and steps")] = False,
     estimate: Annotated[bool, typer.Option("--estimate", help="only say what exact scores would cost")] = False,
-    out: Annotated[Path | None, typer.Option(help="write the scores to FILE.parquet", show_default=False)] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="write the scores to FILE.parquet", parser=local_path, metavar="PATH", show_default=False),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="results as JSON, for programs")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:

@@ -6,14 +6,17 @@ from typing import Annotated
 import typer
 
 from moso.cli.display import showing
-from moso.cli.work import Decisions, Quiet, RunArgument
+from moso.cli.work import Decisions, Quiet, RunArgument, local_path
 from moso.run.export import export_kept
 from moso.run.reading import Run
 
 
 def export(
     run: RunArgument,
-    out: Annotated[Path, typer.Option("--out", help="file or folder to write", show_default=False)],
+    out: Annotated[
+        Path,
+        typer.Option("--out", help="file or folder to write", parser=local_path, metavar="PATH", show_default=False),
+    ],
     method: Annotated[str | None, typer.Option("--method", help="method that selected", show_default=False)] = None,
     selector: Annotated[str | None, typer.Option("--selector", help="its selector", show_default=False)] = None,
     ratio: Annotated[float | None, typer.Option("--ratio", help="share removed", show_default=False)] = None,

@@ -15,6 +15,8 @@ MaxMegabytes = Annotated[
 
 def report(run: RunArgument, max_mb: MaxMegabytes = MAX_MEGABYTES, quiet: Quiet = False) -> None:
     """Write report.html, a page that opens offline, from what the run has."""
-    path = write_report(Run.open(run), max_mb)
+    opened = Run.open(run)
+    path = write_report(opened, max_mb)
+    opened.directory.push(path)
     if not quiet:
-        typer.echo(path)
+        typer.echo(opened.directory.named(path))

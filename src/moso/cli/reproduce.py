@@ -10,7 +10,7 @@ from rich.table import Table
 
 from moso.cli.display import showing
 from moso.cli.summary import console
-from moso.cli.work import Quiet
+from moso.cli.work import Quiet, local_path
 from moso.errors import MosoError
 from moso.experiments.cells import Cell
 from moso.experiments.declaration import Experiment
@@ -46,7 +46,9 @@ def reproduce_command(
     ] = None,
     data: Annotated[Path, typer.Option("--data", help="folder that holds the data sets")] = Path("data"),
     results: Annotated[Path, typer.Option("--results", help="folder of the tables")] = Path("docs/results"),
-    out: Annotated[Path, typer.Option("--out", help="folder of the run directories")] = Path("runs/reproduce"),
+    out: Annotated[
+        Path, typer.Option("--out", help="folder of the run directories", parser=local_path, metavar="PATH")
+    ] = Path("runs/reproduce"),
     page: Annotated[bool, typer.Option("--page", help="only make page and plots again, from the table")] = False,
     scores: Annotated[
         Path | None,

@@ -19,7 +19,10 @@ from moso.run.stages import evaluate_stage, score_stage, select_stage, train_sta
 ConfigArgument = Annotated[
     Path | None, typer.Argument(metavar="RUN.TOML", help="settings in a file; flags count more", show_default=False)
 ]
-Out = Annotated[Path | None, typer.Option("--out", help="run directory [runs/DATASET-HASH]", show_default=False)]
+Out = Annotated[
+    str | None,
+    typer.Option("--out", help="run directory, or an address, s3://bucket/run [runs/DATASET-HASH]", show_default=False),
+]
 
 
 @with_settings
@@ -69,17 +72,17 @@ def train(
     with working(job, workplace, quiet) as executor:
         train_stage(job, executor)
     if not quiet:
-        typer.echo(f"surrogates trained in {job.directory.root}")
+        typer.echo(f"surrogates trained in {job.directory}")
 
 
 def new_job(
     file: Path | None,
-    out: Path | None,
+    out: str | None,
     effort: Effort,
     settings: dict[str, Any],
     defaults: dict[str, Any] | None = None,
 ) -> Job:
     """The job that a file and flags describe, its data loaded and checked."""
     configuration, file_out = configuration_from(file, settings, defaults)
-    directory = RunDirectory(out or file_out or default_out(configuration))
+    directory = RunDirectory.at(out or file_out or default_out(configuration))
     return Job(directory, configuration, load_data(configuration), effort=effort)

@@ -89,7 +89,7 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
 
 def configuration_from(
     file: Path | None, settings: dict[str, Any], defaults: dict[str, Any] | None = None
-) -> tuple[Configuration, Path | None]:
+) -> tuple[Configuration, str | None]:
     """The configuration of a TOML file and flags, flags first, and the file's `out` if it names one.
 
     `defaults` are those of a verb, where neither the file nor a flag says anything.
@@ -106,7 +106,7 @@ def configuration_from(
     for name in ("dataset", "labels", "embedding"):
         if isinstance(merged.get(name), str):
             merged[name] = whole_path(merged[name])
-    return Configuration.resolve(merged), None if out is None else Path(out)
+    return Configuration.resolve(merged), None if out is None else str(out)
 
 
 def _both(file: dict[str, dict[str, Any]], flags: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -45,7 +45,7 @@ def score(
     with working(job, workplace, quiet) as executor:
         score_stage(job, executor, choices)
     if not quiet:
-        typer.echo(f"scores in {job.directory.root / 'scores.parquet'}")
+        typer.echo(f"scores in {job.directory.named(job.directory.root / 'scores.parquet')}")
 
 
 def select(
@@ -70,7 +70,7 @@ def select(
         choices = decided(job, choices, overrides)
         select_stage(job, choices, ratio or ())
     if not quiet:
-        typer.echo(f"selections in {job.directory.root / 'selections.parquet'}")
+        typer.echo(f"selections in {job.directory.named(job.directory.root / 'selections.parquet')}")
 
 
 @with_workplace

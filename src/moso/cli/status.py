@@ -1,6 +1,7 @@
 """`moso status`: how a run stands, from any terminal or machine that sees its directory."""
 
 import json
+import tempfile
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -31,22 +32,24 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="everything, as JSON")] = False,
 ) -> None:
     """Say how a run stands: what is done, what is at work and where, what failed, how long it will take."""
-    directory = RunDirectory(run)
-    scalars = None if tensorboard is None else Scalars(tensorboard)
-    while True:
-        found = standing(directory)
+    # A copy of its own, of a few small files: that of a run at work on this machine may be busy with large ones.
+    with tempfile.TemporaryDirectory(prefix="moso-status-") as scratch:
+        directory = RunDirectory.at(run, scratch=Path(scratch))
+        scalars = None if tensorboard is None else Scalars(tensorboard)
+        while True:
+            found = standing(directory)
+            if scalars is not None:
+                scalars.write(directory.events())
+            typer.echo(json.dumps(asdict(found)) if as_json else "\n".join(_lines(directory, found)))
+            if watch is None or found.holder is None:
+                break
+            time.sleep(watch)
         if scalars is not None:
-            scalars.write(directory.events())
-        typer.echo(json.dumps(asdict(found)) if as_json else "\n".join(_lines(directory, found)))
-        if watch is None or found.holder is None:
-            break
-        time.sleep(watch)
-    if scalars is not None:
-        scalars.close()
+            scalars.close()
 
 
 def _lines(directory: RunDirectory, found: Status) -> list[str]:
-    lines = [f"{directory.root}: {_holder(found)}"]
+    lines = [f"{directory}: {_holder(found)}"]
     for stage in found.stages:
         lines.append(f"  {stage.name:<9} {_stage(stage)}")
         lines += [f"    failed: {sentence}" for sentence in stage.failures]

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -47,7 +46,7 @@ def print_summary(job: Job) -> None:
             out.print(f"all data: {line.text}")
     _print_costs(out, job, ratios)
     files = [job.directory.root / name for name in ("report.html", "selections.parquet", "scores.parquet")]
-    out.print("see " + ", ".join(str(path) for path in files if Path(path).exists()))
+    out.print("see " + ", ".join(job.directory.named(path) for path in files if path.exists()))
 
 
 def _print_costs(out: Console, job: Job, ratios: list[float]) -> None:
@@ -82,7 +81,7 @@ def print_plan(job: Job, plan: Estimate) -> None:
     c, out = job.configuration, console()
     test = 0 if job.data.test is None else len(job.data.test)
     out.print(f"{c.dataset}: {len(job.data.train)} samples to train on, {test} to test on, recipe {c.recipe}")
-    table = Table(title=f"would write {job.directory.root}")
+    table = Table(title=f"would write {job.directory}")
     for name in ("stage", "what", "pieces", "time of one", "time in all"):
         table.add_column(name, justify="left" if name in ("stage", "what") else "right")
     for stage in plan.stages:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from moso.cli.summary import console, print_tables
-from moso.cli.work import LoaderWorkers, Quiet, RunArgument, open_job, working
+from moso.cli.work import LoaderWorkers, Quiet, RunArgument, local_path, open_job, working
 from moso.cli.workplace import HERE, Workplace, with_workplace
 from moso.errors import MosoError
 from moso.evidence.predictions import out_of_sample_path
@@ -44,7 +44,10 @@ def suspects(
     top: Annotated[int, typer.Option("--top", help="how many; 0 = all")] = 100,
     seed: Annotated[int | None, typer.Option("--seed", help="seed [the run's first]", show_default=False)] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="folder to write to [RUN/suspects]", show_default=False)
+        Path | None,
+        typer.Option(
+            "--out", help="folder to write to [RUN/suspects]", parser=local_path, metavar="PATH", show_default=False
+        ),
     ] = None,
     workplace: Workplace = HERE,
     loader_workers: LoaderWorkers = 2,
@@ -62,8 +65,9 @@ def suspects(
         with working(job, workplace, quiet) as executor:
             gather(job, executor, frozenset({"predictions"}))
     found = inquire(opened, order=order, top=top or None, labels=labels, seed=seed)
-    paths = write_suspects(opened, found, out or run / "suspects")
+    paths = write_suspects(opened, found, out or opened.directory.root / "suspects")
+    opened.directory.push(*paths)
     if not quiet:
         print_tables([suspects_text(found, PRINTED), *([detection_text(found)] if found.detections else [])])
         console().print(headline(found))
-        console().print(f"see {', '.join(str(path) for path in paths)}", soft_wrap=True)
+        console().print(f"see {', '.join(map(opened.directory.named, paths))}", soft_wrap=True)

@@ -12,16 +12,19 @@ import typer
 from moso.cli.workplace import Workplace
 from moso.errors import MosoError
 from moso.run.choice import Choice, read_settings
-from moso.run.configuration import Configuration
+from moso.run.configuration import Configuration, available_device
 from moso.run.directory import RunDirectory
 from moso.run.job import Effort, Job
 from moso.run.overrides import keep_overrides
 from moso.run.own import LISTED, find_choices, keep_list, keep_scores
 from moso.run.stages import Executor, begin
+from moso.run.store import is_address
 from moso.scores import Hard
 from moso.selection import selectors as known_selectors
 
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="run directory", show_default=False)]
+RunArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help="run directory, or an address such as s3://bucket/run", show_default=False)
+]
 LoaderWorkers = Annotated[
     int, typer.Option("--loader-workers", min=0, help="decoding processes a training, for data beyond memory")
 ]
@@ -81,16 +84,27 @@ def working(job: Job, workplace: Workplace, quiet: bool) -> Iterator[Executor]:
     if not workplace.leads:
         workplace.follow(job)
         raise typer.Exit
+    if not workplace.far:
+        available_device(job.configuration.device)
     with job.directory.locked():
         begin(job)
         with workplace.executor_for(job.configuration, quiet) as executor:
             yield executor
 
 
-def open_job(run: Path, effort: Effort | None = None) -> Job:
+def open_job(run: str, effort: Effort | None = None) -> Job:
     """The job of a run directory that is already there."""
-    RunDirectory(run).configuration()
-    return Job.open(run, effort=effort)
+    directory = RunDirectory.at(run)
+    directory.pull()
+    directory.configuration()
+    return Job.open(directory, effort=effort)
+
+
+def local_path(text: str | Path) -> Path:
+    """A path of this machine, as a flag's value; an address is refused where it would become a folder of that name."""
+    if is_address(text):
+        raise MosoError(f"{text} is an address, and this is written on this machine alone; give a path")
+    return Path(text)
 
 
 def asked_choices(

@@ -12,7 +12,7 @@ import typer
 
 from moso.cli.display import showing
 from moso.errors import MosoError
-from moso.executors import InProcess, LocalProcesses, RayTasks, TorchRun
+from moso.executors import RayTasks, TorchRun, local_executor
 from moso.executors.torchrun import torchrun_team
 from moso.run.configuration import Configuration
 from moso.run.job import Job
@@ -59,6 +59,11 @@ class Workplace:
         return max(1, len(os.sched_getaffinity(0)) // configuration.threads)
 
     @property
+    def far(self) -> bool:
+        """Whether the work may be done on other machines, with other devices, than this one."""
+        return self.executor == "ray"
+
+    @property
     def leads(self) -> bool:
         """Whether this process is the one that decides what is done; of those that torchrun starts, the first is."""
         return self.executor != "torchrun" or torchrun_team().leads
@@ -78,11 +83,9 @@ class Workplace:
             elif self.executor == "torchrun":
                 with TorchRun(progress) as together:
                     yield together
-            elif (count := self.worker_count(configuration)) == 1:
-                yield InProcess(progress)
             else:
-                with LocalProcesses(count, progress) as processes:
-                    yield processes
+                with local_executor(self.worker_count(configuration), progress) as here:
+                    yield here
 
     def _ray(self, configuration: Configuration, progress: Any) -> RayTasks:
         cpus, gpus = self.cpus_per_partition, self.gpus_per_partition

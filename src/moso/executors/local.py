@@ -5,15 +5,17 @@ import multiprocessing.connection
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, Self
 
 from moso.errors import MosoError
 from moso.progress import Progress, silent
+from moso.run.directory import RunDirectory
 from moso.run.job import Effort, Job
 from moso.run.pieces import Piece, perform, stage_label
 
@@ -29,6 +31,16 @@ class InProcess:
         for number, piece in enumerate(pieces, 1):
             perform(job, piece, self.progress)
             self.progress(stage_label(piece), number, len(pieces))
+
+
+@contextmanager
+def local_executor(workers: int, progress: Progress = silent) -> "Iterator[InProcess | LocalProcesses]":
+    """As many processes as asked for; one of them is this one."""
+    if workers == 1:
+        yield InProcess(progress)
+    else:
+        with LocalProcesses(workers, progress) as processes:
+            yield processes
 
 
 class LocalProcesses:
@@ -62,8 +74,9 @@ class LocalProcesses:
     def run(self, job: Job, pieces: Sequence[Piece]) -> None:
         """Do all pieces, as many at a time as there are workers; the first failure stops the rest."""
         assert self._pool is not None, "use LocalProcesses as a context"
-        root = str(job.directory.root.resolve())
-        futures: list[Future[None]] = [self._pool.submit(_work, root, job.effort, piece) for piece in pieces]
+        job.directory.check_seen_by_others()
+        directory = replace(job.directory, root=job.directory.root.resolve())
+        futures: list[Future[None]] = [self._pool.submit(_work, directory, job.effort, piece) for piece in pieces]
         try:
             for number, future in enumerate(as_completed(futures), 1):
                 future.result()
@@ -109,9 +122,9 @@ def _report(label: str, done: float, total: float) -> None:
 
 
 @lru_cache(maxsize=1)
-def _job(root: str, effort: Effort) -> Job:
-    return Job.open(Path(root), effort=effort)
+def _job(directory: RunDirectory, effort: Effort) -> Job:
+    return Job.open(directory, effort=effort)
 
 
-def _work(root: str, effort: Effort, piece: Piece) -> None:
-    perform(_job(root, effort), piece, _report)
+def _work(directory: RunDirectory, effort: Effort, piece: Piece) -> None:
+    perform(_job(directory, effort), piece, _report)

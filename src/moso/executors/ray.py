@@ -1,4 +1,5 @@
-"""Pieces as tasks of a Ray cluster. Results go to the run directory, which every machine must see at the same path.
+"""Pieces as tasks of a Ray cluster. Results go to the run directory, which every machine must see at the same path, or
+at the same address.
 
 A piece whose worker or machine dies goes to another one, which goes on from what is in the run directory. A piece that
 fails for a reason of its own ends the run at once, with its message.
@@ -11,10 +12,8 @@ import time
 import warnings
 from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, Self
 
 from moso.errors import MosoError
@@ -23,7 +22,8 @@ from moso.run.directory import RunDirectory
 from moso.run.job import Effort, Job
 from moso.run.pieces import Piece, perform, stage_label
 from moso.run.reading import CUSTOM
-from moso.run.watching import WATCH_SECONDS, running
+from moso.run.store_copy import word
+from moso.run.watching import running
 
 # How often one piece may lose its worker before the run gives up: data that kills every process it meets, for instance.
 MOST_DEATHS = 5
@@ -80,8 +80,10 @@ class RayTasks:
             )
         if self._ray is None:
             self._start()
+        job.directory.check_seen_by_others()
         holder = job.directory.holder()
-        given = str(job.directory.root.resolve()), job.effort, None if holder is None else holder.owner
+        place = str(job.directory.root.resolve()) if job.directory.copy is None else str(job.directory)
+        given = place, job.effort, None if holder is None else holder.owner
         waiting, deaths, at_work = deque(pieces), Counter[str](), dict[Any, Piece]()
         done = 0
         try:
@@ -100,6 +102,7 @@ class RayTasks:
         finally:
             for reference in at_work:
                 self._ray.cancel(reference, force=True)
+        job.directory.pull()
 
     def _finished(self, job: Job, reference: Any, piece: Piece, deaths: Counter[str]) -> bool:
         """Whether a piece has come to its end; otherwise it lost its worker and is to be done again."""
@@ -124,11 +127,11 @@ class RayTasks:
     def _show(self, job: Job, pieces: Any) -> None:
         """Say how far the pieces at work are, as they left word in the run directory."""
         now = time.monotonic()
-        if self.progress is silent or now - self._shown < WATCH_SECONDS:
+        if self.progress is silent or now - self._shown < job.directory.watch_seconds:
             return
         self._shown = now
         names = {(piece.stage, piece.name) for piece in pieces}
-        for one in running(job.directory.root):
+        for one in running(job.directory):
             if (one.stage, one.piece) in names and one.done < one.total:
                 self.progress(one.label, one.done, one.total)
 
@@ -181,25 +184,26 @@ class _Guard:
 
     def __call__(self, label: str, done: float, total: float) -> None:
         now = time.monotonic()
-        if self.owner is None or now - self.looked < WATCH_SECONDS:
+        if self.owner is None or now - self.looked < self.job.directory.watch_seconds:
             return
         self.looked = now
         holder = self.job.directory.holder()
         if holder is not None and holder.owner != self.owner:
-            raise MosoError(f"{self.job.directory.root} belongs to another moso by now; this worker's has ended")
+            raise MosoError(f"{self.job.directory} belongs to another moso by now; this worker's has ended")
 
 
 @lru_cache(maxsize=1)
-def _job(root: str, effort: Effort) -> Job:
-    if not Path(root).is_dir():
+def _job(place: str, effort: Effort) -> Job:
+    directory = RunDirectory.at(place, f"{platform.node()}-{os.getpid()}")
+    if directory.copy is None and not directory.root.is_dir():
         raise MosoError(
-            f"{platform.node()} does not see {root}; the run directory of a cluster must be on a mount that all its "
-            "machines share, under one path"
+            f"{platform.node()} does not see {place}; the run directory of a cluster must be on a mount that all its "
+            "machines share, under one path, or at an address (--out s3://bucket/run)"
         )
-    job = Job.open(Path(root), effort=effort)
-    return replace(job, directory=RunDirectory(job.directory.root, f"{platform.node()}-{os.getpid()}"))
+    directory.pull(word)
+    return Job.open(directory, effort=effort)
 
 
-def _work(root: str, effort: Effort, owner: str | None, piece: Piece) -> None:
-    job = _job(root, effort)
+def _work(place: str, effort: Effort, owner: str | None, piece: Piece) -> None:
+    job = _job(place, effort)
     perform(job, piece, _Guard(job, owner))

@@ -14,7 +14,6 @@ import torch.distributed as dist
 
 from moso.errors import MosoError
 from moso.progress import Progress, silent
-from moso.run.directory import RunDirectory
 from moso.run.job import Job
 from moso.run.pieces import Piece, perform, stage_label, stage_of
 from moso.training.team import Team
@@ -71,9 +70,14 @@ class TorchRun:
                 "what is recorded of single samples while a network trains is not gathered from several processes; "
                 "leave --executor torchrun out for in-run scores and for methods that follow training (tdds, aum, ...)"
             )
+        if job.directory.copy is not None and int(os.environ["LOCAL_WORLD_SIZE"]) < self.team.size:
+            raise MosoError(
+                f"the processes of several machines go on from one saved position, and {job.directory} has none; give "
+                "--out a path on a mount that all of them share, or start torchrun on one machine"
+            )
         job.effort = replace(job.effort, team=self.team)
         if not self.team.leads:
-            job.directory = RunDirectory(job.directory.root, f"rank-{self.team.rank:03d}")
+            job.directory = replace(job.directory, writer=f"rank-{self.team.rank:03d}")
 
     def _say(self, pieces: list[Piece] | None) -> list[Piece] | None:
         """What the first process says, in all of them."""
@@ -90,5 +94,5 @@ class TorchRun:
             if piece.stage in _TOGETHER or piece.name in mine:
                 perform(job, piece, progress)
             progress(stage_label(piece), number, len(pieces))
-        assert len({stage_of(piece) for piece in pieces}) <= 1, "rounds are of one stage"
+        assert len({stage_of(piece.stage) for piece in pieces}) <= 1, "rounds are of one stage"
         dist.barrier()

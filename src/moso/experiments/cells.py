@@ -5,7 +5,6 @@ The key leaves out what does not decide a value: the experiment that asks, where
 selection is one cell however surrogates are trained, and experiments share what they have in common.
 """
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -19,6 +18,7 @@ from moso.evaluation.summary import FULL
 from moso.experiments.declaration import Arm, Contender
 from moso.experiments.derived import DERIVED, derived_choice
 from moso.experiments.places import place_of
+from moso.experiments.results import key_of
 from moso.run.cells import Cell as Retraining
 from moso.run.choice import Choice, choose
 from moso.run.configuration import Configuration
@@ -81,9 +81,7 @@ def _cells(arm: Arm, seeds: int) -> Iterator[Cell]:
 
 def _cell(arm: Arm, configuration: Configuration, retraining: Retraining, choice: Choice | None) -> Cell:
     decided = deciding(configuration, arm.data, retraining, choice)
-    text = json.dumps(decided, sort_keys=True)
-    key = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
-    return Cell(key, arm, configuration, retraining, choice)
+    return Cell(key_of(decided), arm, configuration, retraining, choice)
 
 
 def pipeline(arm: Arm, seed: int) -> Configuration:
@@ -139,6 +137,14 @@ def deciding(configuration: Configuration, data: str, retraining: Retraining, ch
     if "embedding" in needs:
         found["embedding"] = c.embedding
     return found
+
+
+def by_pipeline(cells: Iterable[Cell]) -> list[list[Cell]]:
+    """The cells that share data, settings and seed, and so surrogates, references and scores."""
+    found: dict[str, list[Cell]] = {}
+    for cell in cells:
+        found.setdefault(f"{cell.arm.data} {cell.configuration.digest()}", []).append(cell)
+    return list(found.values())
 
 
 WAVES = 3

@@ -1,21 +1,19 @@
 """The engine: any declaration, cell by cell, from its table on."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from moso.errors import MosoError
-from moso.executors import InProcess, LocalProcesses
-from moso.experiments.cells import Cell, cells_of, only
+from moso.executors import local_executor
+from moso.experiments.cells import Cell, by_pipeline, cells_of, only
 from moso.experiments.declaration import Experiment, Grid
 from moso.experiments.exact_cells import ExactCell, exact_cells, exact_row
 from moso.experiments.pipeline import OutOfTime, Paced, carry_out
 from moso.experiments.results import Results, Row
 from moso.progress import Progress, silent
 from moso.run.job import Effort
-from moso.run.stages import Executor
 
 SECONDS_PER_HOUR = 3600
 
@@ -91,7 +89,7 @@ def reproduce(
     deadline = None if asked.hours is None else time.monotonic() + asked.hours * SECONDS_PER_HOUR
     out_of_time = False
     try:
-        with _executor(asked.jobs, progress) as executor:
+        with local_executor(asked.jobs, progress) as executor:
             paced = Paced(executor, asked.jobs, deadline)
             _do([cell for cell in cells if cell.key not in results.rows], asked, paced, finished, progress, effort)
     except OutOfTime:
@@ -107,21 +105,9 @@ def _do(
     progress: Progress,
     effort: Effort | None,
 ) -> None:
-    pipelines: dict[str, list[Cell]] = {}
     for cell in cells:
         if isinstance(cell, ExactCell):
             paced.check()
             finished(exact_row(cell, asked.data, progress))
-        else:
-            pipelines.setdefault(f"{cell.arm.data} {cell.configuration.digest()}", []).append(cell)
-    for own in pipelines.values():
+    for own in by_pipeline(cell for cell in cells if isinstance(cell, Cell)):
         carry_out(own, asked.data, asked.out, paced, finished, effort)
-
-
-@contextmanager
-def _executor(jobs: int, progress: Progress) -> Iterator[Executor]:
-    if jobs == 1:
-        yield InProcess(progress)
-    else:
-        with LocalProcesses(jobs, progress) as processes:
-            yield processes

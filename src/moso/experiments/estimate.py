@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from moso.data.samples import StoredSamples
-from moso.experiments.cells import Cell
+from moso.experiments.cells import Cell, by_pipeline
 from moso.experiments.exact_cells import ExactCell
 from moso.experiments.places import Place, place_of
 from moso.models import build_model
@@ -91,12 +91,8 @@ def _step_seconds(network: str, place: Place, recipe: TrainingRecipe, device: st
 def estimate(cells: Sequence[Cell | ExactCell], calibration: Calibration | None = None) -> list[Cost]:
     """What these cells take, by kind of work; pipelines that cells share are counted once."""
     calibration = calibration or Calibration()
-    pipelines: dict[str, list[Cell]] = {}
-    for cell in cells:
-        if isinstance(cell, Cell):
-            pipelines.setdefault(f"{cell.arm.data} {cell.configuration.digest()}", []).append(cell)
     found: dict[tuple[str, str], tuple[_Sum, float]] = {}
-    for own in pipelines.values():
+    for own in by_pipeline(cell for cell in cells if isinstance(cell, Cell)):
         c, place = own[0].configuration, place_of(own[0].arm.data)
         for what, network, runs, samples in [*_evidence(c, place, own), *_retrainings(c, place, own)]:
             each = calibration.seconds(network, place, c.retraining, c)

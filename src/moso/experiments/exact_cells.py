@@ -1,7 +1,5 @@
 """Cells of exact leave-one-out: how true the approximation is at one rate and number of steps, and the bound on it."""
 
-import hashlib
-import json
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -14,8 +12,8 @@ from moso.evaluation.exact import exact_scores
 from moso.evaluation.exact_study import compare_with_approximation
 from moso.experiments.declaration import Grid
 from moso.experiments.places import find_data
-from moso.experiments.provenance import commit
-from moso.experiments.results import Row
+from moso.experiments.provenance import stamp
+from moso.experiments.results import Row, key_of
 from moso.models import build_model
 from moso.progress import Progress, silent
 from moso.randomness import hashes
@@ -38,8 +36,7 @@ class ExactCell:
     @property
     def key(self) -> str:
         """The hash of everything that decides its value."""
-        text = json.dumps({"exact": asdict(self)}, sort_keys=True)
-        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+        return key_of({"exact": asdict(self)})
 
     @property
     def title(self) -> str:
@@ -96,6 +93,5 @@ def exact_row(cell: ExactCell, data: Path, progress: Progress = silent) -> Row:
         "positive": round(float((exact.scores > 0).mean()), 4),
         "seconds": {"exact": round(time.monotonic() - started, 1)},
         "threads": 1,
-        "commit": commit(),
-        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        **stamp(),
     }

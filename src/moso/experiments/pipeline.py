@@ -16,7 +16,7 @@ from moso.errors import MosoError
 from moso.experiments.cells import WAVES, Cell, stated, wave_of
 from moso.experiments.derived import DERIVED, write_derived
 from moso.experiments.places import find_data, place_of
-from moso.experiments.provenance import commit
+from moso.experiments.provenance import stamp
 from moso.experiments.results import Row
 from moso.run.cells import cell_path
 from moso.run.choice import Choice
@@ -163,8 +163,7 @@ def row_of(job: Job, cell: Cell) -> Row:
         "seconds": _seconds(job, cell),
         "threads": c.threads,
         "device": c.device,
-        "commit": commit(),
-        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        **stamp(),
     }
 
 

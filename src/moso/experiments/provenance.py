@@ -1,6 +1,7 @@
 """Where a result comes from: the commit of the code that made it."""
 
 import subprocess
+import time
 from functools import lru_cache
 from pathlib import Path
 
@@ -20,6 +21,11 @@ def commit() -> str:
         return f"moso {__version__}"
     found = _git(package, "describe", "--always", "--dirty=+", "--exclude=*")
     return found or f"moso {__version__}"
+
+
+def stamp() -> dict[str, str]:
+    """What every line of a table ends with: which code made it, and when."""
+    return {"commit": commit(), "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

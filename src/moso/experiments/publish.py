@@ -10,10 +10,11 @@ from moso.errors import MosoError
 from moso.experiments.cells import Cell
 from moso.experiments.pipeline import directory_name
 from moso.experiments.provenance import commit
+from moso.experiments.settings import MOSO
 from moso.files import write_table
 from moso.run.reading import Run
 
-PUBLISHED = ("moso", "moso-standardised", "moso-rank")
+PUBLISHED = tuple(contender.method for contender in MOSO)
 
 
 def publish_scores(cells: Sequence[Cell], out: Path, path: Path) -> Run:

@@ -4,16 +4,26 @@ A cell's line is found by its key, the hash of everything that decides its value
 from a table, and a cell that one experiment has is taken over by every other that asks for the same.
 """
 
+import hashlib
 import json
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from moso.errors import MosoError
+from moso.files import append
 
 Row = dict[str, Any]
+
+
+def key_of(decided: Mapping[str, Any]) -> str:
+    """The key of a cell: the hash of everything that decides its value.
+
+    >>> key_of({"ratio": 0.8, "seed": 0}) == key_of({"seed": 0, "ratio": 0.8})
+    True
+    """
+    return hashlib.blake2b(json.dumps(decided, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
 @dataclass
@@ -47,12 +57,7 @@ class Results:
         line = json.dumps(dict(row), separators=(",", ":")) + "\n"
         if self.path.exists() and not self.path.read_bytes().endswith(b"\n") and self.path.stat().st_size:
             line = "\n" + line  # a kill or an editor left the last line open
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-        try:
-            os.write(descriptor, line.encode())
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        append(self.path, line, durable=True)
         self.rows[row["key"]] = dict(row)
 
     def take_over(self, keys: Iterable[str]) -> int:

@@ -9,25 +9,19 @@ highest and lowest fifth of the blocks are left out, parameter by parameter (a t
 No sample has a share of its own in it that could be taken out, so there is no leave-one-out correction.
 """
 
-from collections.abc import Iterable
-from typing import Any
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from moso.data.views import View, load, split_evenly
+from moso.data.views import View
 from moso.evidence import StepTerms, TrajectoryPoint
+from moso.evidence.measure import checked, prepared
 from moso.gradients import (
-    PROBES,
     Loss,
-    Point,
-    batch_size_for,
     cross_entropy,
     directional_derivatives,
     mean_gradient,
-    to_device,
 )
 from moso.gradients.point import Tensors
 from moso.randomness import hashes
@@ -59,16 +53,11 @@ def robust_terms(
     trimmed: float = TRIMMED,
 ) -> StepTerms:
     """The terms of one time step along the robust mean; squared norms, which are of no use then, are zero."""
-    at = Point.of(model, loss, point.state())
-    size = batch_size_for(at, to_device(view.batch(positions[:PROBES], 0), at.device))
-
-    def batches(chosen: NDArray[np.int64]) -> Iterable[Any]:
-        return load(view, split_evenly(chosen, size), 0, 0)
-
+    at, batches = prepared(model, point, view, positions, loss, None, None, 0)
     order = positions[np.argsort(hashes(positions.astype(np.uint64), seed, "robust-blocks", point.step))]
     means: list[Tensors] = []
     for block in np.array_split(order, min(blocks, len(order))):
         means.append(mean_gradient(at, lambda block=block: batches(block)))  # type: ignore[misc]
     direction = {name: trimmed_mean(torch.stack([mean[name] for mean in means]), trimmed) for name in at.trained}
     dot = directional_derivatives(at, lambda: batches(positions), direction, point.groups)
-    return StepTerms(point.step, point.learning_rates, dot, np.zeros_like(dot), False)
+    return checked(StepTerms(point.step, point.learning_rates, dot, np.zeros_like(dot), False), positions)

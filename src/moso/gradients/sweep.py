@@ -97,7 +97,8 @@ class _Sums:
     def _combine(self, place: Place) -> None:
         """A parameter that was used several times: its gradient is the sum over its uses, and only then squared."""
         uses = self._waiting.pop(place)
-        for part in chunks(uses[0][0], uses[0][1], len(uses[0][3])):
+        first, role_of_first, _, b_of_first = uses[0]
+        for part in chunks(first, role_of_first, len(b_of_first)):
             gradient = sum(
                 own
                 for call, role, a, b in uses

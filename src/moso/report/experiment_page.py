@@ -9,6 +9,7 @@ from typing import Any
 
 from moso.experiments.cells import Cell, cells_of
 from moso.experiments.declaration import PRESETS, Experiment, Grid
+from moso.experiments.engine import Asked, wanted
 from moso.experiments.exact_cells import exact_cells
 from moso.experiments.registry import EXPERIMENTS
 from moso.experiments.results import Results
@@ -65,7 +66,7 @@ def write_page(experiment: Experiment, preset: str, folder: Path) -> Path:
         plots.append(f"![{experiment.title}]({path.name})")
     text = _head(experiment, preset, own, count, about, name) + "\n" + "\n\n".join(plots) + "\n\n"
     text += "\n".join(table.markdown() for table in tables)
-    write_text(folder / f"{name}.md", text + f"\n## Reading\n\n{_reading(folder, name)}\n")
+    write_text(folder / f"{name}.md", text + f"\n## Reading\n\n{_reading(folder, name) or 'Not read yet.'}\n")
     return folder / f"{name}.md"
 
 
@@ -138,7 +139,7 @@ def _recipes(cells: Sequence[Cell]) -> list[str]:
 
 def _reading(folder: Path, name: str) -> str:
     path = folder / READINGS / f"{name}.md"
-    return path.read_text(encoding="utf-8").strip() if path.exists() else "Not read yet."
+    return path.read_text(encoding="utf-8").strip() if path.exists() else ""
 
 
 def write_index(folder: Path) -> Path:
@@ -159,8 +160,7 @@ def write_index(folder: Path) -> Path:
         for preset in PRESETS:
             if preset not in experiment.presets:
                 continue
-            declared = experiment.of(preset)
-            cells = exact_cells(declared) if isinstance(declared, Grid) else cells_of(declared)
+            cells = wanted(experiment, Asked(preset))
             finished = sum(cell.key in rows for cell in cells)
             page = f"{page_name(experiment.name, preset)}.md"
             link = f"[{experiment.name}]({page})" if (folder / page).exists() else experiment.name
@@ -168,5 +168,5 @@ def write_index(folder: Path) -> Path:
                 f"| {link} | {experiment.source} | {preset} | {finished} of {len(cells)} | {experiment.title} |"
             )
     reading = _reading(folder, "README")
-    write_text(folder / "README.md", "\n".join([*lines, "", *([] if reading == "Not read yet." else [reading, ""])]))
+    write_text(folder / "README.md", "\n".join([*lines, "", *([reading, ""] if reading else [])]))
     return folder / "README.md"

@@ -21,7 +21,8 @@ def figures_of(experiment: Experiment, finished: Sequence[Finished]) -> dict[str
     """The plots that there is something for, by the end of their file's name."""
     match experiment.plot:
         case "arms":
-            return {"": axis_figure(along(finished), experiment.axis)} if along(finished) else {}
+            lines = along(finished)
+            return {"": axis_figure(lines, experiment.axis)} if lines else {}
         case "classes":
             means = class_accuracies(finished)
             return {"": classes_figure(means)} if "all data" in means and len(means) > 1 else {}

@@ -77,9 +77,15 @@ def _ratio_table(name: str, finished: Sequence[Finished]) -> TextTable:
 
 def reached_text(entry: Entry) -> str:
     """Mean, spread and number of seeds."""
-    line = entry.line
-    spread = f" ± {line.spread:.2f}" if len(line.values) > 1 else ""
-    return f"{line.mean:.2f}{spread} ({len(line.values)})"
+    return spread_text(entry.line.values)
+
+
+def spread_text(values: Sequence[float]) -> str:
+    """Mean, standard deviation and number of some values; nothing where there are none."""
+    if not values:
+        return ""
+    spread = f" ± {np.std(values, ddof=1):.2f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.2f}{spread} ({len(values)})"
 
 
 def interval_text(interval: Interval | None) -> str:
@@ -106,7 +112,7 @@ def axis_tables(finished: Sequence[Finished], axis: str, reference: Mapping[str,
     """A line a contender, a column a value of the axis; and the paired differences to random where arms have it."""
     lines = along(finished)
     values = sorted({value for own in lines.values() for value in own})
-    texts = [[name, *(_spread(own.get(value, [])) for value in values)] for name, own in lines.items()]
+    texts = [[name, *(spread_text(own.get(value, [])) for value in values)] for name, own in lines.items()]
     if reference:
         texts.append(["the paper's", *(f"{reference[f'{v:g}']:.2f}" if f"{v:g}" in reference else "" for v in values)])
     columns = [axis, *(f"{value:g}" for value in values)]
@@ -127,13 +133,6 @@ def axis_tables(finished: Sequence[Finished], axis: str, reference: Mapping[str,
         texts = [[name, *(own_value.get(value, "") for value in values)] for name, own_value in standing.items()]
         tables.append(TextTable("paired difference to random selection, points", columns, texts))
     return tables
-
-
-def _spread(values: Sequence[float]) -> str:
-    if not values:
-        return ""
-    spread = f" ± {np.std(values, ddof=1):.2f}" if len(values) > 1 else ""
-    return f"{np.mean(values):.2f}{spread} ({len(values)})"
 
 
 def class_accuracies(finished: Sequence[Finished]) -> dict[str, NDArray[np.float64]]:

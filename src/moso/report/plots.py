@@ -222,7 +222,7 @@ def write_plots(run: Run, folder: Path | str) -> list[Path]:
     rows, scores = ordered_lines(run), plotted_scores(run)
     if not rows or not scores:
         missing = "evaluation; run `moso evaluate`" if scores else "scores; run `moso score`"
-        raise MosoError(f"{run.directory.root} has no {missing} first")
+        raise MosoError(f"{run.directory} has no {missing} first")
     figures = {"accuracy.png": accuracy_figure(rows), "scores.png": scores_figure(scores, drawn=drawn_at_random(run))}
     paths = []
     for name, figure in figures.items():

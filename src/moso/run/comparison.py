@@ -47,7 +47,7 @@ def comparison(run: Run, tolerance: float = 1.0) -> Comparison:
     check_tolerance(tolerance)
     found = ordered_entries(run)
     if not found:
-        raise MosoError(f"{run.directory.root} has no retrainings to compare; run `moso evaluate` first")
+        raise MosoError(f"{run.directory} has no retrainings to compare; run `moso evaluate` first")
     described = run.manifest["dataset"]
     return Comparison(
         compared(found, described["test"]),

@@ -348,10 +348,25 @@ def _device(name: str) -> str:
         if torch.cuda.is_available():
             return "cuda"
         return "mps" if torch.backends.mps.is_available() else "cpu"
+    _known_device(name)
+    return name
+
+
+def _known_device(name: str) -> torch.device:
     try:
-        kind = torch.device(name).type
+        return torch.device(name)
     except RuntimeError as problem:
         raise MosoError(f"device {name!r} is not known; use cpu, cuda, cuda:1 or mps") from problem
-    if (kind == "cuda" and not torch.cuda.is_available()) or (kind == "mps" and not torch.backends.mps.is_available()):
+
+
+def available_device(name: str) -> torch.device:
+    """The device of this name, if this machine has it. A run may be led from a machine without the workers' devices.
+
+    >>> available_device("cpu")
+    device(type='cpu')
+    """
+    device = _known_device(name)
+    there = {"cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}.get(device.type, 1)
+    if (device.index or 0) >= there:
         raise MosoError(f"device {name!r} is not available on this machine")
-    return name
+    return device

@@ -166,7 +166,7 @@ def _step_seconds(job: Job, retraining: bool) -> float:
         steps, last = 2 * CALIBRATION_STEPS - 1, np.array([2 * CALIBRATION_STEPS])
         in_run = InRun(positions, last, CALIBRATION_STEPS, lambda terms: None, job.parameter_filter)
     train(
-        job.model(c.seed, retraining),
+        job.model(c.seed, c.retrain_model if retraining else ""),
         job.training_data(recipe, positions, c.seed),
         recipe,
         seed=c.seed,

@@ -171,7 +171,7 @@ def _write_indices(run: Run, selection: Selection, kept: NDArray[np.int64], form
 def _splits(run: Run, kept: NDArray[np.int64], with_test: bool) -> dict[str, Split]:
     if run.configuration.dataset == CUSTOM:
         raise MosoError(
-            f"{run.directory.root} was made from data in memory, which only its maker has; "
+            f"{run.directory} was made from data in memory, which only its maker has; "
             "export indices (csv, npy, parquet) and take them from it"
         )
     train = run.samples("train")

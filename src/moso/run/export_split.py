@@ -83,6 +83,6 @@ def check_unchanged(run: Run, samples: Samples, split: Literal["train", "test"])
     """Refuse data that is not what it was when the run was made."""
     if samples.fingerprint() != run.manifest["dataset"]["fingerprint"][split]:
         raise MosoError(
-            f"the data of {run.configuration.dataset} is not what it was when {run.directory.root} was made "
+            f"the data of {run.configuration.dataset} is not what it was when {run.directory} was made "
             "(its fingerprint differs), so what was kept cannot be found in it"
         )

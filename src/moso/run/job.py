@@ -19,7 +19,7 @@ from moso.evidence import Estimator, ParameterFilter, sample_steps
 from moso.evidence.estimators import IN_RUN
 from moso.gradients import Loss, Risk, SampleRisk
 from moso.models import build_model, classifier_head
-from moso.run.configuration import Configuration
+from moso.run.configuration import Configuration, available_device
 from moso.run.directory import RunDirectory
 from moso.selection import kept_count
 from moso.selection.minimum import guaranteed_counts
@@ -60,30 +60,31 @@ class Job:
     own_risk: Risk | None = None
 
     @classmethod
-    def open(cls, root: Path, configuration: Configuration | None = None, effort: Effort | None = None) -> "Job":
+    def open(
+        cls, place: Path | RunDirectory, configuration: Configuration | None = None, effort: Effort | None = None
+    ) -> "Job":
         """The job of a run directory whose data can be opened by name."""
-        directory = RunDirectory(root)
+        directory = RunDirectory(place) if isinstance(place, Path) else place
         configuration = configuration or directory.configuration()
         return cls(directory, configuration, load_data(configuration), effort=effort or Effort())
 
     @property
     def device(self) -> torch.device:
-        """Where networks compute."""
-        return torch.device(self.configuration.device)
+        """Where networks compute; refused on a machine that has no such device."""
+        return available_device(self.configuration.device)
 
-    def model(self, seed: int, retraining: bool = False, network: str = "") -> nn.Module:
-        """A fresh network with the `w_0` of this seed: the surrogate's, the one that is retrained, or one by name."""
+    def model(self, seed: int, network: str = "") -> nn.Module:
+        """A fresh network with the `w_0` of this seed, where it computes: the surrogate's, or one by name."""
+        return self.built(seed, network).to(self.device)
+
+    def built(self, seed: int, network: str = "") -> nn.Module:
+        """The same where it was made: a machine that only leads need not have the device."""
         if self.build is not None:
-            model = self.build(seed)
-        else:
-            name = network or self.configuration.model
-            if retraining and self.configuration.retrain_model:
-                name = network or self.configuration.retrain_model
-            train = self.data.train
-            model = build_model(
-                name, train.shape, outputs(train), seed, vocabulary=train.vocabulary, numbers=train.targets is not None
-            )
-        return model.to(self.device)
+            return self.build(seed)
+        name, train = network or self.configuration.model, self.data.train
+        return build_model(
+            name, train.shape, outputs(train), seed, vocabulary=train.vocabulary, numbers=train.targets is not None
+        )
 
     @property
     def loss(self) -> Loss:
@@ -179,8 +180,8 @@ class Job:
         for recipe in (c.surrogate, c.retraining):
             # One batch through the training view: what it cannot do to such inputs is found out now.
             self.training_data(recipe, np.arange(1), c.seed).view.batch(np.arange(1))
-        self.model(c.seed)
-        retrained, test = self.model(c.seed, retraining=True), self.data.test
+        self.built(c.seed)
+        retrained, test = self.built(c.seed, c.retrain_model), self.data.test
         if test is not None:
             measured(retrained, test.evaluation_view(), np.arange(min(2, len(test))), self.metric)
         for ratio in c.ratios:

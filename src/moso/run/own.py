@@ -72,7 +72,7 @@ def keep_scores(job: Job, name: str, path: Path, hard: Hard | None = None) -> No
         home = job.directory.of_seed(job.configuration, seed)
         before = read_scores(home).get(name)
         if before is not None and not np.array_equal(before, values):
-            raise MosoError(f"{job.directory.root} has other scores of the name {name!r} already; give these another")
+            raise MosoError(f"{job.directory} has other scores of the name {name!r} already; give these another")
         note = {"score": name, "seed": seed, "own": True, "file": path.name, "keep": "high", "hard": hard}
         store_score(home, name, job.data.train.ids, values, note)
         write_view(job, seed)
@@ -90,7 +90,7 @@ def keep_list(job: Job, name: str, path: Path) -> tuple[Choice, float]:
     for before in all_selections(job.directory.root):
         own = before.method == name and before.selector == LISTED
         if own and not np.array_equal(read_selection(job.directory.root, before), stays):
-            raise MosoError(f"{job.directory.root} has another list of the name {name!r} already; give this another")
+            raise MosoError(f"{job.directory} has another list of the name {name!r} already; give this another")
     for seed in job.configuration.all_seeds():
         write_selection(job.directory.root, Selection(name, LISTED, ratio, seed), train.ids, kept)
     write_selections_view(job.directory.root)

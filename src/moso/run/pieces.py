@@ -27,7 +27,7 @@ from moso.run.job import Job
 from moso.run.measuring import noted
 from moso.run.references import MEASURES, is_measured, reference_training, train_reference
 from moso.run.selections import read_selection
-from moso.run.sharding import SHARDED, is_sharded_done
+from moso.run.sharding import LOOKED_AT, SHARDED, is_sharded_done
 from moso.run.training import (
     Training,
     at_start,
@@ -55,12 +55,12 @@ class Piece:
 
 def stage_label(piece: Piece) -> str:
     """What a person calls the stage of a piece."""
-    return {"train": "all networks", "score": "all scoring", "evaluate": "all retraining"}[stage_of(piece)]
+    return {"train": "all networks", "score": "all scoring", "evaluate": "all retraining"}[stage_of(piece.stage)]
 
 
-def stage_of(piece: Piece) -> str:
-    """The stage of a run that a piece belongs to."""
-    return {"train": "train", "reference": "train", "evaluate": "evaluate"}.get(piece.stage, "score")
+def stage_of(kind: str) -> str:
+    """The stage of a run that pieces of a kind belong to."""
+    return {"train": "train", "reference": "train", "evaluate": "evaluate"}.get(kind, "score")
 
 
 def train_partition(
@@ -241,8 +241,27 @@ PIECES: dict[str, Callable[..., None]] = {
 def perform(job: Job, piece: Piece, progress: Progress) -> None:
     """Do a piece of work with the configured number of threads."""
     seen = watched(job.directory, piece.stage, piece.name, progress, job.effort.checkpoint_seconds)
-    with threads(job.configuration.threads), noted(job.directory, piece.stage, piece.name), seen as watching:
+    with (
+        job.directory.shared(lambda name: is_wanted(piece, name)),
+        threads(job.configuration.threads),
+        noted(job.directory, piece.stage, piece.name),
+        seen as watching,
+    ):
         PIECES[piece.stage](job, watching, **piece.arguments)
+
+
+def is_wanted(piece: Piece, name: str) -> bool:
+    """Whether a piece may look at a file of the run: what is large and of a partition is for its own pieces alone.
+
+    >>> piece = Piece("score", "", {"seed": 0, "part": 1})
+    >>> [is_wanted(piece, f"trajectory/part-00{part}/step-00000001.safetensors") for part in (0, 1)]
+    [False, True]
+    """
+    *folders, last = name.split("/")
+    if not {"trajectory", "replay", "shards"} & set(folders):
+        return True
+    own = "part" in piece.arguments and part_name(piece.arguments["part"]) in folders
+    return own and ("shards" not in folders or last.startswith(LOOKED_AT.get(piece.stage, ())))
 
 
 def is_complete(job: Job, piece: Piece) -> bool:

@@ -46,13 +46,15 @@ class Run:
 
     @classmethod
     def open(cls, path: Path | str) -> "Run":
-        """The run in this directory."""
-        return cls(RunDirectory(Path(path)))
+        """The run in this directory, or at this address."""
+        directory = RunDirectory.at(path)
+        directory.pull()
+        return cls(directory)
 
     @cached_property
     def _job(self) -> Job:
         if self.configuration.dataset == CUSTOM:
-            raise MosoError(f"{self.directory.root} was made from data in memory, which only its maker can open again")
+            raise MosoError(f"{self.directory} was made from data in memory, which only its maker can open again")
         return Job.open(self.directory.root, self.configuration)
 
     @property
@@ -63,7 +65,7 @@ class Run:
     def build_model(self, seed: int | None = None) -> nn.Module:
         """A network of the surrogate's architecture, at the `w_0` of the seed."""
         if self.configuration.model == CUSTOM:
-            raise MosoError(f"{self.directory.root} was made with a network of its maker's own; build it yourself")
+            raise MosoError(f"{self.directory} was made with a network of its maker's own; build it yourself")
         data = self.manifest["dataset"]
         seed = self.configuration.seed if seed is None else seed
         return build_model(
@@ -96,13 +98,16 @@ class Run:
 
     def trajectory(self, part: int, seed: int | None = None) -> Trajectory:
         """The trajectory of a partition's surrogate."""
-        return Trajectory.open(self._home(seed) / "trajectory" / part_name(part))
+        folder = self._home(seed) / "trajectory" / part_name(part)
+        below = folder.relative_to(self.directory.root).as_posix() + "/"
+        self.directory.pull(lambda name: name.startswith(below))
+        return Trajectory.open(folder)
 
     def history(self, part: int, seed: int | None = None) -> dict[str, Any]:
         """Loss and learning rate of a partition's surrogate, an entry an epoch."""
         path = self._home(seed) / "state" / part_name(part) / "history.json"
         if not path.exists():
-            raise MosoError(f"partition {part} of {self.directory.root} is not trained yet")
+            raise MosoError(f"partition {part} of {self.directory} is not trained yet")
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return found
 
@@ -132,7 +137,7 @@ class Run:
         """A row a sample: id, label, partition, every score."""
         path = self._home(seed) / "scores.parquet"
         if not path.exists():
-            raise MosoError(f"{self.directory.root} has no scores yet; run `moso score` first")
+            raise MosoError(f"{self.directory} has no scores yet; run `moso score` first")
         return pq.read_table(path)
 
     def selections(self) -> list[Selection]:

@@ -159,6 +159,9 @@ SHARDED: dict[str, Callable[..., None]] = {
     "score-terms": terms_of_shards,
 }
 
+# What a round looks at of what those before it left.
+LOOKED_AT = {"score-mean": ("sums-",), "score-dots": ("mean-",), "score-terms": ("sums-", "dots-")}
+
 
 def is_sharded_done(job: Job, stage: str, seed: int, part: int, step: int, shard: int = 0) -> bool:
     """Whether a piece of sharded scoring has left its result, or is of no more use."""

@@ -36,7 +36,8 @@ class Executor(Protocol):
 def begin(job: Job) -> None:
     """See that the plan can work and that the directory and the data are those the run began with.
 
-    Nothing is written before all of it is found in order. The caller holds the directory's lock.
+    Nothing is written before all of it is found in order, and nothing is worked on before others can see what this
+    is. The caller holds the directory's lock.
     """
     job.check()
     if "embedding" in job.configuration.needs():
@@ -50,7 +51,7 @@ def begin(job: Job) -> None:
     before = job.directory.manifest().get("dataset")
     if before is not None and before["fingerprint"] != fingerprint:
         raise MosoError(
-            f"the data of {job.configuration.dataset} is not what it was when {job.directory.root} was begun "
+            f"the data of {job.configuration.dataset} is not what it was when {job.directory} was begun "
             "(its fingerprint differs); use another --out for the new data"
         )
     if before is None:
@@ -74,6 +75,7 @@ def begin(job: Job) -> None:
             recipe=c.recipe,
             stages={},
         )
+    job.directory.push()
 
 
 def _drawn_ids(job: Job) -> list[int | str]:
@@ -109,6 +111,7 @@ def _score_shards(job: Job, executor: Executor) -> None:
     waiting = [[piece for piece in one if not is_complete(job, piece)] for one in sharded_rounds(job)]
     if any(waiting):
         job.directory.event("begun", stage="score", pieces=sum(map(len, waiting)))
+        job.directory.push()
     for pieces in waiting:
         if pieces:
             executor.run(job, pieces)
@@ -132,7 +135,7 @@ def select_stage(job: Job, choices: Sequence[Chosen] = (), ratios: Sequence[floa
         for choice in chosen:
             name = None if choice.score is None else choice.score.name
             if name is not None and name not in scores:
-                raise MosoError(f"score {name} is not in {job.directory.root}; run `moso score` first")
+                raise MosoError(f"score {name} is not in {job.directory}; run `moso score` first")
             given = evidence.for_selector(choice)
             decided = find_overrides(job.directory.root, choice.overrides, train)
             for ratio in ratios or c.ratios:
@@ -162,8 +165,8 @@ def _check_evidence(job: Job, choice: Choice) -> None:
     if not all(is_complete(job, piece) for piece in pieces):
         named = f"--method {choice.method} --selector {choice.selector.name}"
         raise MosoError(
-            f"selector {choice.selector.name!r} needs {', '.join(sorted(asked))}, which {job.directory.root} does not "
-            f"have yet; run `moso score {job.directory.root} {named}` first"
+            f"selector {choice.selector.name!r} needs {', '.join(sorted(asked))}, which {job.directory} does not "
+            f"have yet; run `moso score {job.directory} {named}` first"
         )
 
 
@@ -198,9 +201,10 @@ def evaluation_pieces(job: Job, choices: Sequence[Chosen] = (), ratios: Sequence
 def _perform(job: Job, executor: Executor, stage: str, pieces: list[Piece]) -> None:
     """Do what is not done yet of a stage; pieces that need what others leave come in a later call."""
     open_pieces = [piece for piece in pieces if not is_complete(job, piece)]
-    assert all(stage_of(piece) == stage for piece in pieces), "a stage has pieces of its own"
+    assert all(stage_of(piece.stage) == stage for piece in pieces), "a stage has pieces of its own"
     if open_pieces:
         job.directory.event("begun", stage=stage, pieces=len(open_pieces))
+        job.directory.push()
         executor.run(job, open_pieces)
     _stage_done(job, stage)
 
@@ -210,3 +214,4 @@ def _stage_done(job: Job, stage: str) -> None:
     stages[stage] = {"complete": True, "seconds": round(sum(job.directory.seconds(stage).values()), 3)}
     job.directory.note(stages=stages)
     job.directory.event("complete", stage=stage)
+    job.directory.push()

@@ -6,7 +6,8 @@ from typing import Any
 
 from moso.run.directory import RunDirectory
 from moso.run.lease import Holder
-from moso.run.pieces import PIECES, Piece, stage_of
+from moso.run.pieces import PIECES, stage_of
+from moso.run.store_copy import word
 from moso.run.watching import Running, running
 
 STAGES = ("train", "score", "select", "evaluate")
@@ -41,10 +42,11 @@ class Status:
 
 def status(directory: RunDirectory) -> Status:
     """How the run in this directory stands; it need not be begun."""
+    directory.pull(word)
     directory.configuration()
     events, now = directory.events(), time.time()
     noted = directory.manifest().get("stages", {})
-    holder, at_work = directory.holder(), tuple(running(directory.root))
+    holder, at_work = directory.holder(), tuple(running(directory))
     stages = tuple(_stage(name, noted.get(name, {}), events, at_work, now, holder is not None) for name in STAGES)
     return Status(stages, at_work, holder, now)
 
@@ -87,4 +89,4 @@ def _stage_of_event(event: dict[str, Any]) -> str | None:
 
 def _stage_of(what: str) -> str | None:
     """The stage of a kind of piece; None of what is no piece."""
-    return stage_of(Piece(what, "", {})) if what in PIECES else None
+    return stage_of(what) if what in PIECES else None

@@ -89,7 +89,7 @@ def record_initial_state(job: Job, seed: int) -> None:
     """Record w_0 once, before the first network is trained."""
     path = initial_state_path(job, seed)
     if not path.exists():
-        write_state(path, job.model(seed).state_dict(), {"step": 0})
+        write_state(path, job.built(seed).state_dict(), {"step": 0})
 
 
 def at_start(job: Job, seed: int) -> nn.Module:

@@ -3,9 +3,9 @@
 The run directory is the one channel: whoever sees it, on this machine or another, sees how the run goes.
 """
 
-import contextlib
 import hashlib
 import json
+import math
 import os
 import platform
 import time
@@ -13,14 +13,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from uuid import uuid4
 
 from moso.errors import MosoError
-from moso.files import TEMPORARY
 from moso.progress import Progress
 from moso.run.directory import RunDirectory
 
-WATCH_SECONDS = 2.0
 _LEAST_SECONDS = 0.2
 
 
@@ -38,22 +35,19 @@ class Running:
     process: int
 
 
-def running(root: Path) -> list[Running]:
-    """The pieces at work in a run directory; one whose process was killed stays until it is done again."""
-    found = []
-    for path in sorted(_folder(root).glob("*.json")):
-        # It may be done, and gone, by the time it is read.
-        with contextlib.suppress(FileNotFoundError):
-            found.append(Running(**json.loads(path.read_text(encoding="utf-8"))))
-    return found
+def running(run: RunDirectory | Path) -> list[Running]:
+    """The pieces at work in a run; one whose process was killed stays until it is done again."""
+    directory = RunDirectory(run) if isinstance(run, Path) else run
+    return [Running(**json.loads(text)) for text in directory.signs()]
 
 
 @contextmanager
 def watched(
-    directory: RunDirectory, stage: str, piece: str, progress: Progress, seconds: float = WATCH_SECONDS
+    directory: RunDirectory, stage: str, piece: str, progress: Progress, seconds: float = math.inf
 ) -> Iterator[Progress]:
     """A progress callable that leaves a sign of the piece now and every few seconds, and an event if it fails."""
-    signs = _Signs(directory.root, stage, piece, progress, max(_LEAST_SECONDS, min(WATCH_SECONDS, seconds)))
+    often = directory.watch_seconds if directory.copy else max(_LEAST_SECONDS, min(directory.watch_seconds, seconds))
+    signs = _Signs(directory, stage, piece, progress, often)
     try:
         yield signs
     except MosoError as problem:
@@ -66,10 +60,9 @@ def watched(
 class _Signs:
     """Passes progress on, and writes it down now and then."""
 
-    def __init__(self, root: Path, stage: str, piece: str, progress: Progress, seconds: float) -> None:
-        self.stage, self.piece, self.progress, self.seconds = stage, piece, progress, seconds
-        name = hashlib.blake2b(f"{stage} {piece}".encode(), digest_size=8).hexdigest()
-        self.path = _folder(root) / f"{name}.json"
+    def __init__(self, directory: RunDirectory, stage: str, piece: str, progress: Progress, seconds: float) -> None:
+        self.directory, self.stage, self.piece, self.progress, self.seconds = directory, stage, piece, progress, seconds
+        self.name = f"{hashlib.blake2b(f'{stage} {piece}'.encode(), digest_size=8).hexdigest()}.json"
         self.said = time.monotonic()
         self._write(piece, 0, 1)
 
@@ -82,19 +75,8 @@ class _Signs:
 
     def _write(self, label: str, done: float, total: float) -> None:
         sign = Running(self.stage, self.piece, label, done, total, time.time(), platform.node(), os.getpid())
-        # A sign that does not get through costs nothing; the next one comes.
-        with contextlib.suppress(OSError):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            temporary = self.path.with_name(f".{self.path.name}.{uuid4().hex[:8]}{TEMPORARY}")
-            temporary.write_text(json.dumps(asdict(sign)), encoding="utf-8")
-            temporary.replace(self.path)
+        self.directory.show(self.name, json.dumps(asdict(sign)))
 
     def end(self) -> None:
-        """Take the sign away; the last one takes the folder."""
-        self.path.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):
-            self.path.parent.rmdir()
-
-
-def _folder(root: Path) -> Path:
-    return root / "state" / "running"
+        """Take the sign away."""
+        self.directory.hide(self.name)

@@ -31,7 +31,7 @@ types: $(VENV)/.installed-test
 	$(BIN)/mypy
 
 test: lint types
-	$(BIN)/python -m pytest -m 'not long' --cov --cov-report=term
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not long' --cov --cov-report=term
 
 test-long: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -m long

@@ -9,7 +9,6 @@ import pytest
 from small_experiments import GRID, SETTINGS, SMALL_ARM, small
 
 from moso.errors import MosoError
-from moso.executors import InProcess
 from moso.experiments import pipeline
 from moso.experiments.cells import cells_of
 from moso.experiments.declaration import Arm, Contender
@@ -18,7 +17,7 @@ from moso.experiments.places import PLACES
 from moso.experiments.publish import PUBLISHED, publish_scores
 from moso.experiments.results import Results, read_rows
 from moso.run import Configuration, Job
-from moso.run.stages import begin, evaluate_stage, score_stage, select_stage, train_stage
+from whole_runs import carried_out
 
 
 def asked(tmp_path, **changes) -> Asked:
@@ -45,13 +44,8 @@ def test_cells_are_those_of_a_plain_run(finished, tmp_path):
     table = read_rows(finished / "results/figure-1a.jsonl")
     for seed in (0, 1):
         given = {"dataset": "digits", "methods": ["moso"], "ratios": [0.5], "seed": seed, "seeds": 1, **SETTINGS}
-        job, executor = Job.open(tmp_path / str(seed), Configuration.resolve(given)), InProcess()
-        with job.directory.locked():
-            begin(job)
-            train_stage(job, executor)
-            score_stage(job, executor)
-            select_stage(job)
-            evaluate_stage(job, executor)
+        job = Job.open(tmp_path / str(seed), Configuration.resolve(given))
+        carried_out(job)
         plain = {
             (row["method"], row["selector"], row["ratio"]): row
             for path in (job.directory.root / "evaluation").glob("*.json")

@@ -12,23 +12,12 @@ from PIL import Image
 import moso
 from moso.errors import MosoError
 from moso.evidence import step_terms
-from moso.executors import InProcess, LocalProcesses
+from moso.executors import LocalProcesses
 from moso.run.configuration import Configuration
 from moso.run.costs import costs
 from moso.run.job import Effort
-from moso.run.stages import begin, evaluate_stage, score_stage, select_stage, train_stage
 from moso.run.training import record_initial_state
-
-
-def carried_out(job, executor=None):
-    executor = executor or InProcess()
-    with job.directory.locked():
-        begin(job)
-        train_stage(job, executor)
-        score_stage(job, executor)
-        select_stage(job)
-        evaluate_stage(job, executor)
-    return moso.Run.open(job.directory.root)
+from whole_runs import carried_out
 
 
 def test_the_contract_of_the_run_directory(small_run):

@@ -1,0 +1,17 @@
+"""All stages of a run, one after the other."""
+
+import moso
+from moso.executors import InProcess
+from moso.run.stages import begin, evaluate_stage, score_stage, select_stage, train_stage
+
+
+def carried_out(job, executor=None):
+    """The run of a job, carried out to the end, as its reader finds it."""
+    executor = executor or InProcess()
+    with job.directory.locked():
+        begin(job)
+        train_stage(job, executor)
+        score_stage(job, executor)
+        select_stage(job)
+        evaluate_stage(job, executor)
+    return moso.Run.open(job.directory.root)

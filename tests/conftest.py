@@ -38,32 +38,40 @@ def small_run(tmp_path):
 
 
 @pytest.fixture
-def done(capsys, tmp_path, monkeypatch):
-    """Run a command that must end well, in a folder of its own; returns what it printed."""
+def left(capsys, tmp_path, monkeypatch):
+    """Run a command in a folder of its own; returns its exit code, what it printed and what it complained of."""
     monkeypatch.chdir(tmp_path)
 
-    def run(*arguments: str) -> str:
-        with pytest.raises(SystemExit) as left:
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
             main(list(arguments))
         said = capsys.readouterr()
-        assert left.value.code in (0, None), said.err
-        return said.out
+        return ended.value.code or 0, said.out, said.err
 
     return run
 
 
 @pytest.fixture
-def refused(capsys, tmp_path, monkeypatch):
-    """Run a command that must be refused, in a folder of its own; returns what it said."""
-    monkeypatch.chdir(tmp_path)
+def done(left):
+    """Run a command that must end well; returns what it printed."""
 
     def run(*arguments: str) -> str:
-        with pytest.raises(SystemExit) as left:
-            main(list(arguments))
-        assert left.value.code == 2
-        said = capsys.readouterr().err
-        assert "Traceback" not in said
-        return said
+        code, printed, complaint = left(*arguments)
+        assert code == 0, complaint
+        return printed
+
+    return run
+
+
+@pytest.fixture
+def refused(left):
+    """Run a command that must be refused; returns what it said."""
+
+    def run(*arguments: str) -> str:
+        code, _, complaint = left(*arguments)
+        assert code == 2
+        assert "Traceback" not in complaint
+        return complaint
 
     return run
 

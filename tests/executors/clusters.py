@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+from moso.run import RunDirectory
 from moso.run.watching import running
 
 FLAGS = [
@@ -51,7 +52,7 @@ def wait_until(what, process: "subprocess.Popen[str]", seconds: float = 120):
 
 def at_work(out: Path, stage: str) -> list[int]:
     """The processes at work on pieces of a stage, as they left word."""
-    signs = [sign for sign in running(out) if sign.stage.startswith(stage)]
+    signs = [sign for sign in running(RunDirectory(out)) if sign.stage.startswith(stage)]
     return [sign.process for sign in signs if alive(sign.process)]
 
 

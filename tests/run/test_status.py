@@ -59,14 +59,14 @@ def test_a_piece_at_work_is_seen_with_how_far_it_is_and_who_does_it(small_run):
             progress("surrogate 2/2", 1, 4)
             time.sleep(0.25)
             progress("surrogate 2/2", 2, 4)
-            [one] = running(job.directory.root)
+            [one] = running(job.directory)
             assert (one.label, one.done, one.total) == ("surrogate 2/2", 2, 4)
             stage = standing(job.directory)["train"]
             assert (stage.done, stage.pieces) == (1, 4)
             passed = status(job.directory).time - job.directory.events()[-2]["time"]
             assert stage.seconds_left == pytest.approx(passed * 2.5 / 1.5, rel=0.5)
             assert "surrogate 2/2: 50%" in seen(job.directory.root)
-        assert running(job.directory.root) == []
+        assert running(job.directory) == []
 
 
 def test_progress_passes_through_to_whoever_wants_it(small_run):

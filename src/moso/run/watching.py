@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from moso.errors import MosoError
 from moso.progress import Progress
@@ -35,9 +34,8 @@ class Running:
     process: int
 
 
-def running(run: RunDirectory | Path) -> list[Running]:
+def running(directory: RunDirectory) -> list[Running]:
     """The pieces at work in a run; one whose process was killed stays until it is done again."""
-    directory = RunDirectory(run) if isinstance(run, Path) else run
     return [Running(**json.loads(text)) for text in directory.signs()]
 
 

@@ -13,7 +13,11 @@ from moso.cli.main import main
 from moso.data.samples import StoredSamples
 from moso.run import Configuration, Job, RunDirectory
 
-torch.set_num_threads(1)  # tests run beside others on small machines, and threads change bits
+
+@pytest.hookimpl(tryfirst=True)  # before the fixtures, of which some train
+def pytest_runtest_setup():
+    """Tests run beside others on small machines, threads change bits, and a benchmark's `main` sets its own number."""
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

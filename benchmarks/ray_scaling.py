@@ -15,6 +15,7 @@ included. One thread a worker.
 import argparse
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -25,24 +26,12 @@ from time import perf_counter
 from moso.files import write_json
 
 OUT = Path(__file__).parent.parent / "docs" / "benchmarks" / "ray-scaling.json"
-RUN: tuple[str, ...] = (
-    "--dataset",
-    "digits",
-    "--model",
-    "convnet",
-    "--time-steps",
-    "4",
-    "--seeds",
-    "1",
-    "--threads",
-    "1",
-)
-RUN += ("--method", "moso", "--ratio", "0.5")
+RUN = shlex.split("--dataset digits --model convnet --time-steps 4 --seeds 1 --threads 1 --method moso --ratio 0.5")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--epochs", type=int, default=60, help="epochs of every training; 60 make about two minutes")
+    parser.add_argument("--epochs", type=int, default=180, help="epochs of every training; 180 make about two minutes")
     parser.add_argument("--out", type=Path, default=OUT)
     given = parser.parse_args()
     load = [round(os.getloadavg()[0], 1)]
@@ -86,7 +75,7 @@ def measured(folder: Path, epochs: int) -> dict[str, float]:
     }
     found["resume"] = timed("run", *run, "--out", str(folder / "ray-2"), "--executor", "ray", "--workers", "2")
     # A network that takes a second for a shard: scoring has to be more than starting everything.
-    score = (*RUN, "--model", "resnet20-w32", "--epochs", "1", "--partitions", "1", "--time-steps", "10")
+    score = (*RUN, "--model", "resnet20-w32", "--epochs", "1", "--partitions", "1", "--time-steps", "20")
     trained = folder / "trained"
     timed("train", *score, "--shard-size", "360", "--out", str(trained), "--workers", "1", "--quiet")
     for workers in ("1", "2"):

@@ -61,6 +61,22 @@ def test_two_processes_train_and_score_what_one_does(tmp_path, alone):
     np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("risk", [(), ("--risk", "validation", "--validation-share", "0.1")])
+def test_a_partition_is_scored_by_both_with_sums_that_are_reduced(tmp_path, risk):
+    trained, out = tmp_path / "trained", tmp_path / "run"
+    one = [sys.executable, "-m", "moso"]
+    subprocess.run([*one, "train", *SETTINGS, *risk, "--out", str(trained), "--workers", "1"], check=True)
+    shutil.copytree(trained, out)
+    done = together("score", str(out), "--quiet")
+    assert done.returncode == 0, done.stderr
+    subprocess.run([*one, "score", str(trained), "--workers", "1", "--quiet"], check=True)
+    scores, expected = (moso.Run.open(run).scores()["moso"] for run in (out, trained))
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+    events = moso.Run.open(out).directory.events()
+    swept = [event for event in events if event["event"] == "computed" and event["stage"] == "score"]
+    assert len(swept) == 2 * 3, "each step is swept by both processes"
+
+
 def test_what_follows_single_samples_through_training_is_refused(tmp_path):
     done = together("run", *SETTINGS, "--method", "aum", "--out", str(tmp_path / "run"))
     assert done.returncode != 0

@@ -17,8 +17,9 @@ from scipy.stats import spearmanr
 
 import moso
 from moso.errors import MosoError
+from moso.report.of_run import ordered_lines
 from moso.report.page import render, write_report
-from moso.report.plots import accuracy_figure, ordered_lines, png, write_plots
+from moso.report.plots import accuracy_figure, png, write_plots
 from moso.run import Configuration, Run
 from moso.run.cells import FULL, Cell, cell_path
 from moso.run.originals import Originals

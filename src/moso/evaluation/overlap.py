@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from moso.errors import MosoError
 
@@ -68,6 +67,8 @@ def rank_correlations(scores: Mapping[str, NDArray[np.float64]]) -> Likeness:
            [-1.,  1.]])
     """
     names = tuple(scores)
+    from scipy.stats import rankdata  # takes half a second
+
     ranks = np.stack([rankdata(scores[name]) for name in names])
     ranks -= ranks.mean(axis=1, keepdims=True)
     norms = np.linalg.norm(ranks, axis=1)

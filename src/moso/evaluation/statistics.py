@@ -6,8 +6,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
-from scipy.stats import t as student
 
 from moso.randomness import generator
 
@@ -59,6 +57,8 @@ def correlation(
 
 def _coefficients(first: NDArray[np.float64], second: NDArray[np.float64], kind: Kind) -> NDArray[np.float64]:
     if kind == "spearman":
+        from scipy.stats import rankdata  # takes half a second
+
         first, second = rankdata(first, axis=1), rankdata(second, axis=1)
     first = first - first.mean(axis=1, keepdims=True)
     second = second - second.mean(axis=1, keepdims=True)
@@ -87,6 +87,8 @@ def paired_difference(
     if len(common) < 2:
         return Interval(mean, float("nan"), float("nan"))
     spread = max(float(differences.std(ddof=1)), resolution)
+    from scipy.stats import t as student
+
     quantile = float(student.ppf(1 - (1 - COVERAGE) / 2, len(common) - 1))
     margin = quantile * spread / float(np.sqrt(len(common)))
     return Interval(mean, mean - margin, mean + margin)

@@ -1,4 +1,5 @@
-"""Pieces in the processes that `torchrun` started: networks are trained by all of them together, the rest is dealt out.
+"""Pieces in the processes that `torchrun` started: all of them train a network and score a partition together, the rest
+is dealt out.
 
 The first process holds the run directory and says what is done next; the others follow until it says that nothing is.
 If one fails, torchrun ends the others.
@@ -7,7 +8,7 @@ If one fails, torchrun ends the others.
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Self
 
 import torch
 import torch.distributed as dist
@@ -16,9 +17,10 @@ from moso.errors import MosoError
 from moso.progress import Progress, silent
 from moso.run.job import Job
 from moso.run.pieces import Piece, perform, stage_label, stage_of
+from moso.run.scoring import scoring_team
 from moso.training.team import Team
 
-_TOGETHER = ("train", "reference", "evaluate")
+_TOGETHER = frozenset(("train", "reference", "evaluate"))
 
 
 def torchrun_team() -> Team:
@@ -81,17 +83,15 @@ class TorchRun:
 
     def _say(self, pieces: list[Piece] | None) -> list[Piece] | None:
         """What the first process says, in all of them."""
-        said: list[Any] = [pieces]
-        dist.broadcast_object_list(said, src=0)
-        found: list[Piece] | None = said[0]
-        return found
+        return self.team.agreed(pieces)
 
     def _perform(self, job: Job, pieces: Sequence[Piece]) -> None:
-        dealt = [piece for piece in pieces if piece.stage not in _TOGETHER]
+        together = _TOGETHER | {"score"} if scoring_team(job).size > 1 else _TOGETHER
+        dealt = [piece for piece in pieces if piece.stage not in together]
         mine = {piece.name for piece in dealt[self.team.rank :: self.team.size]}
         progress = self.progress if self.team.leads else silent
         for number, piece in enumerate(pieces, 1):
-            if piece.stage in _TOGETHER or piece.name in mine:
+            if piece.stage in together or piece.name in mine:
                 perform(job, piece, progress)
             progress(stage_label(piece), number, len(pieces))
         assert len({stage_of(piece.stage) for piece in pieces}) <= 1, "rounds are of one stage"

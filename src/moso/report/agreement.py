@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moso.evaluation.overlap import rank_correlations
-from moso.report.plots import drawn_at_random, plotted_scores
+from moso.report.of_run import drawn_at_random, plotted_scores
 from moso.report.wording import percent
 from moso.run.reading import Run
 

@@ -11,10 +11,9 @@ accuracy.png, differences.png, likeness.png
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from matplotlib.figure import Figure
 
 from moso.evaluation.statistics import Interval
 from moso.evaluation.summary import FULL
@@ -26,6 +25,9 @@ from moso.report.wording import data_name, percent
 from moso.run.comparison import Comparison
 from moso.run.reading import Run
 from moso.selection import kept_count
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FOLDER = "compare"
 LINES = 10
@@ -123,7 +125,7 @@ def _columns(name: str, interval: Interval | None) -> dict[str, float | None]:
     }
 
 
-def figures(comparison: Comparison) -> dict[str, Figure]:
+def figures(comparison: Comparison) -> dict[str, "Figure"]:
     """The plots that the comparison has something for, by file name."""
     # Many lines in one plot cannot be told apart; many rows of a panel can.
     few = len({row.entry.name for row in comparison.rows}) <= LINES

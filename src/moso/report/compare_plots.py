@@ -3,23 +3,26 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from moso.evaluation.compare import Entry, Row, is_method
 from moso.evaluation.overlap import Likeness
 from moso.evaluation.summary import FULL
-from moso.report.plots import DOTS_PER_INCH, LIGHT, Theme, house_style
+from moso.report.plots import LIGHT, Theme, blank, house_style
 from moso.report.wording import percent
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 PANELS = 3
 # Text inside the fields of a larger table would be too small to read.
 NUMBERED = 12
 
 
-def differences_figure(rows: Sequence[Row], *, theme: Theme = LIGHT) -> Figure:
+def differences_figure(rows: Sequence[Row], *, theme: Theme = LIGHT) -> "Figure":
     """Paired differences to random selection: a panel a ratio, a line a method, a dot a seed, bars 95 % intervals."""
     shown = []
     for row in rows:
@@ -33,7 +36,7 @@ def differences_figure(rows: Sequence[Row], *, theme: Theme = LIGHT) -> Figure:
     return _panels(shown, 0.0, f"difference to random selection, {unit}test {measure.title}", theme)
 
 
-def reached_figure(rows: Sequence[Row], *, theme: Theme = LIGHT) -> Figure:
+def reached_figure(rows: Sequence[Row], *, theme: Theme = LIGHT) -> "Figure":
     """What was reached, in the same form: standard deviations as bars, all data as a line."""
     shown = []
     for row in rows:
@@ -54,14 +57,14 @@ class Mark:
     each: Sequence[float]
 
 
-def _panels(marks: Sequence[Mark], line: float | None, label: str, theme: Theme) -> Figure:
+def _panels(marks: Sequence[Mark], line: float | None, label: str, theme: Theme) -> "Figure":
     ratios = sorted({mark.entry.ratio for mark in marks})
     names = list(dict.fromkeys(mark.entry.name for mark in marks))
     columns = min(PANELS, max(1, len(ratios)))
     lines = -(-len(ratios) // columns)
     with house_style(theme):
         height = lines * (0.26 * len(names) + 0.9) + 0.3
-        figure = Figure(figsize=(8.6, height), dpi=DOTS_PER_INCH, layout="constrained")
+        figure = blank(8.6, height, layout="constrained")
         for number, ratio in enumerate(ratios):
             axes = figure.add_subplot(lines, columns, number + 1)
             if line is not None:
@@ -74,7 +77,7 @@ def _panels(marks: Sequence[Mark], line: float | None, label: str, theme: Theme)
     return figure
 
 
-def _draw(axes: Axes, mark: Mark, place: int, theme: Theme) -> None:
+def _draw(axes: "Axes", mark: Mark, place: int, theme: Theme) -> None:
     colour = theme.series[0] if is_method(mark.entry.method) else theme.random[0]
     axes.scatter(mark.each, [place] * len(mark.each), s=9, color=colour, alpha=0.45, linewidths=0)
     margin = None if mark.margin is None else [mark.margin]
@@ -82,7 +85,7 @@ def _draw(axes: Axes, mark: Mark, place: int, theme: Theme) -> None:
     axes.errorbar([mark.value], [place], xerr=margin, color=colour, **style)  # type: ignore[arg-type]
 
 
-def _finish(axes: Axes, names: Sequence[str], removed: str, labelled: bool) -> None:
+def _finish(axes: "Axes", names: Sequence[str], removed: str, labelled: bool) -> None:
     axes.set_title(f"{removed} removed", fontsize=10.5)
     axes.set_yticks(range(len(names)), names, fontsize=9)
     axes.set_ylim(len(names) - 0.5, -0.5)
@@ -93,7 +96,7 @@ def _finish(axes: Axes, names: Sequence[str], removed: str, labelled: bool) -> N
     axes.locator_params(axis="x", nbins=5)
 
 
-def likeness_figure(panels: Sequence[tuple[str, Likeness]], *, theme: Theme = LIGHT) -> Figure:
+def likeness_figure(panels: Sequence[tuple[str, Likeness]], *, theme: Theme = LIGHT) -> "Figure":
     """Square tables of colours, one a title: what methods keep in common, or how alike scores rank.
 
     Blue is alike, red opposite; a field without a number is empty.
@@ -101,7 +104,7 @@ def likeness_figure(panels: Sequence[tuple[str, Likeness]], *, theme: Theme = LI
     count = max((len(likeness.names) for _, likeness in panels), default=1)
     side = min(11.0, 1.9 + 0.42 * count)
     with house_style(theme):
-        figure = Figure(figsize=(side + 3.0, max(1, len(panels)) * side), dpi=DOTS_PER_INCH, layout="constrained")
+        figure = blank(side + 3.0, max(1, len(panels)) * side, layout="constrained")
         for number, (title, likeness) in enumerate(panels):
             axes = figure.add_subplot(len(panels), 1, number + 1)
             signed = bool((likeness.values < 0).any())
@@ -118,7 +121,7 @@ def likeness_figure(panels: Sequence[tuple[str, Likeness]], *, theme: Theme = LI
     return figure
 
 
-def _write_numbers(axes: Axes, likeness: Likeness) -> None:
+def _write_numbers(axes: "Axes", likeness: Likeness) -> None:
     for row, values in enumerate(likeness.values.tolist()):
         for column, value in enumerate(values):
             if not np.isnan(value):

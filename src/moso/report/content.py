@@ -16,8 +16,8 @@ from moso.report.columns import Column, smallest
 from moso.report.evidence import evidence_columns
 from moso.report.findings import compare, spoken_of
 from moso.report.naming import selector_key
+from moso.report.of_run import ordered_lines
 from moso.report.overview import main_pair, overview, score_of
-from moso.report.plots import ordered_lines
 from moso.report.samples import Columns, sample_columns
 from moso.report.settings import what_was_run
 from moso.report.shown import Shown

@@ -1,13 +1,15 @@
 """How true the approximation is, from the table of exact leave-one-out: agreement, error and bound."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from moso.report.plots import DOTS_PER_INCH, LIGHT, Theme, house_style
+from moso.report.plots import LIGHT, Theme, blank, house_style
 from moso.report.text_table import TextTable
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Row = Mapping[str, Any]
 _MARKERS = "osD^"
@@ -46,13 +48,13 @@ def exact_tables(rows: Sequence[Row]) -> list[TextTable]:
     return [TextTable("agreement with exact leave-one-out", columns, texts, note)]
 
 
-def exact_figure(rows: Sequence[Row], *, theme: Theme = LIGHT) -> Figure:
+def exact_figure(rows: Sequence[Row], *, theme: Theme = LIGHT) -> "Figure":
     """Agreement and relative error against steps, a line a rate, a column a network."""
     networks = list(dict.fromkeys(row["network"] for row in rows))
     rates = sorted({row["rate"] for row in rows})
     groups = _groups(rows)
     with house_style(theme):
-        figure = Figure(figsize=(8.6, 5.6), dpi=DOTS_PER_INCH, layout="constrained")
+        figure = blank(8.6, 5.6, layout="constrained")
         for column, network in enumerate(networks):
             for line, (what, title) in enumerate((("spearman", "Spearman"), ("relative_error", "relative error"))):
                 axes = figure.add_subplot(2, len(networks), line * len(networks) + column + 1)

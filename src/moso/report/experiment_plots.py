@@ -1,9 +1,9 @@
 """The plots of an experiment, from the finished cells of its table alone."""
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from moso.evaluation.compare import compared, entries
@@ -11,13 +11,16 @@ from moso.evaluation.summary import FULL
 from moso.experiments.declaration import Experiment
 from moso.report.compare_plots import differences_figure, reached_figure
 from moso.report.experiment_tables import Finished, along, by_arm, class_accuracies, cost_seconds, entries_of
-from moso.report.plots import DOTS_PER_INCH, LIGHT, Theme, accuracy_figure, house_style
+from moso.report.plots import LIGHT, Theme, accuracy_figure, blank, house_style
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 LINES = 10
 _MARKERS = "osD^vP*X"
 
 
-def figures_of(experiment: Experiment, finished: Sequence[Finished]) -> dict[str, Figure]:
+def figures_of(experiment: Experiment, finished: Sequence[Finished]) -> dict[str, "Figure"]:
     """The plots that there is something for, by the end of their file's name."""
     match experiment.plot:
         case "arms":
@@ -33,7 +36,7 @@ def figures_of(experiment: Experiment, finished: Sequence[Finished]) -> dict[str
             return _ratio_figures(finished)
 
 
-def _ratio_figures(finished: Sequence[Finished]) -> dict[str, Figure]:
+def _ratio_figures(finished: Sequence[Finished]) -> dict[str, "Figure"]:
     found: dict[str, Figure] = {}
     for name, own in by_arm(finished).items():
         entries_here = entries_of(own)
@@ -48,7 +51,7 @@ def _ratio_figures(finished: Sequence[Finished]) -> dict[str, Figure]:
     return found
 
 
-def axis_figure(lines: Mapping[str, Mapping[float, Sequence[float]]], axis: str, *, theme: Theme = LIGHT) -> Figure:
+def axis_figure(lines: Mapping[str, Mapping[float, Sequence[float]]], axis: str, *, theme: Theme = LIGHT) -> "Figure":
     """Accuracy along an axis of arms, a line a contender, with standard deviations.
 
     >>> len(axis_figure({"moso": {1.0: [74.0, 74.5], 5.0: [75.0]}}, "partitions").axes)
@@ -57,7 +60,7 @@ def axis_figure(lines: Mapping[str, Mapping[float, Sequence[float]]], axis: str,
     values = sorted({value for own in lines.values() for value in own})
     places = {value: number for number, value in enumerate(values)}
     with house_style(theme):
-        figure = Figure(figsize=(8.6, 4.3), dpi=DOTS_PER_INCH, layout="constrained")
+        figure = blank(8.6, 4.3, layout="constrained")
         axes = figure.add_subplot()
         for number, (name, own) in enumerate(lines.items()):
             known = sorted(own)
@@ -88,14 +91,14 @@ def _colour(name: str, number: int, theme: Theme) -> str:
     return theme.series[number % len(theme.series)]
 
 
-def classes_figure(means: Mapping[str, NDArray[np.float64]], *, theme: Theme = LIGHT) -> Figure:
+def classes_figure(means: Mapping[str, NDArray[np.float64]], *, theme: Theme = LIGHT) -> "Figure":
     """Accuracy of every class after pruning against before, a panel a contender."""
     before = means["all data"]
     others = {name: after for name, after in means.items() if name != "all data"}
     columns = min(3, len(others))
     rows = -(-len(others) // columns)
     with house_style(theme):
-        figure = Figure(figsize=(8.6, 3.0 * rows), dpi=DOTS_PER_INCH, layout="constrained")
+        figure = blank(8.6, 3.0 * rows, layout="constrained")
         for number, (name, after) in enumerate(others.items()):
             axes = figure.add_subplot(rows, columns, number + 1)
             axes.plot([0, 100], [0, 100], color=theme.faint, linewidth=1.0)
@@ -108,7 +111,7 @@ def classes_figure(means: Mapping[str, NDArray[np.float64]], *, theme: Theme = L
     return figure
 
 
-def cost_figure(finished: Sequence[Finished], *, theme: Theme = LIGHT) -> Figure:
+def cost_figure(finished: Sequence[Finished], *, theme: Theme = LIGHT) -> "Figure":
     """Accuracy at the largest ratio against the time that choosing takes, a dot a contender."""
     largest = max(one.row["ratio"] for one in finished)
     points: dict[str, list[tuple[float, float]]] = {}
@@ -116,7 +119,7 @@ def cost_figure(finished: Sequence[Finished], *, theme: Theme = LIGHT) -> Figure
         if one.row["ratio"] == largest:
             points.setdefault(entries([one.row])[0].name, []).append((cost_seconds(one.row), one.row["value"]))
     with house_style(theme):
-        figure = Figure(figsize=(8.6, 4.6), dpi=DOTS_PER_INCH, layout="constrained")
+        figure = blank(8.6, 4.6, layout="constrained")
         axes = figure.add_subplot()
         for number, (name, own) in enumerate(points.items()):
             seconds, reached = np.mean(own, axis=0)

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import spearmanr
 
 from moso.evaluation.compare import RANDOM, Entry, compared, entries
 from moso.evaluation.statistics import Interval
@@ -153,6 +152,8 @@ def class_tables(finished: Sequence[Finished], reference: Mapping[str, float]) -
     texts = []
     for name, after in means.items():
         change = after - before
+        from scipy.stats import spearmanr  # takes half a second
+
         rank = float(spearmanr(before, after).statistic)
         texts.append([name, f"{rank:.3f}", f"{change.mean():+.1f}", f"{change.min():+.1f}", f"{change.max():+.1f}"])
     for name, value in reference.items():

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from scipy.stats import t as student
-
 from moso.evaluation.baselines import BASELINES
 from moso.evaluation.compare import is_method
 from moso.evaluation.summary import ACCURACY, Line, Measure
@@ -81,6 +79,8 @@ def difference(
     spread = math.sqrt(sum(variance * own for variance, own in pool) / freedom)
     if test_samples and first.measure == ACCURACY:
         spread = max(spread, 100 / test_samples)
+    from scipy.stats import t as student  # takes half a second
+
     quantile = float(student.ppf(1 - (1 - COVERAGE) / (2 * tried), freedom))
     return Difference(points, quantile * spread * math.sqrt(sum(1 / count for count in counts)), first.measure)
 

@@ -8,7 +8,7 @@ from moso.evaluation.summary import Line
 from moso.methods import methods
 from moso.report.findings import RANDOM, Comparison, compare, headline, tally
 from moso.report.naming import selector_key, told_apart
-from moso.report.plots import ordered_lines
+from moso.report.of_run import ordered_lines
 from moso.report.wording import count_of, data_name, duration, percent
 from moso.run.cells import FULL
 from moso.run.configuration import Configuration

@@ -8,25 +8,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import matplotlib.style
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from moso.errors import MosoError
 from moso.evaluation.compare import is_method
-from moso.evaluation.summary import Line, lines
+from moso.evaluation.summary import Line
 from moso.files import replacing
-from moso.report.findings import RANDOM
-from moso.report.naming import told_apart
+from moso.report.of_run import drawn_at_random, ordered_lines, plotted_scores
 from moso.report.wording import percent
 from moso.run.cells import FULL
 from moso.run.reading import Run
-from moso.run.scores import wanted_scores
+
+if TYPE_CHECKING:  # half a second that only what draws should wait for
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 DOTS_PER_INCH = 160
 BINS = 60
@@ -72,11 +70,20 @@ def house_style(theme: Theme) -> Iterator[None]:
         "axes.spines.right": False,
         "font.size": 10,
     }
+    import matplotlib.style
+
     with matplotlib.style.context(["default", colours]):
         yield
 
 
-def accuracy_figure(rows: Sequence[Line], *, theme: Theme = LIGHT, title: str = "") -> Figure:
+def blank(width: float, height: float, **settings: Any) -> "Figure":
+    """A figure of so many inches with nothing on it."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), dpi=DOTS_PER_INCH, **settings)
+
+
+def accuracy_figure(rows: Sequence[Line], *, theme: Theme = LIGHT, title: str = "") -> "Figure":
     """Accuracy (or what takes its place) against the share removed, a line a method, with standard deviations.
 
     >>> rows = [Line("moso", "top", ratio, (90.0, 91.0)) for ratio in (0.4, 0.8)] + [Line("full", "none", 0.0, (95.0,))]
@@ -84,7 +91,7 @@ def accuracy_figure(rows: Sequence[Line], *, theme: Theme = LIGHT, title: str = 
     ['all data', 'moso (top)']
     """
     with house_style(theme):
-        figure = Figure(figsize=(8.6, 4.3), dpi=DOTS_PER_INCH, layout="constrained")
+        figure = blank(8.6, 4.3, layout="constrained")
         axes = figure.add_subplot()
         pairs = list(dict.fromkeys((row.method, row.selector) for row in rows if row.method != FULL))
         ratios = sorted({row.ratio for row in rows if row.method != FULL})
@@ -141,7 +148,7 @@ def scores_figure(
     *,
     drawn: NDArray[np.bool_] | None = None,
     theme: Theme = LIGHT,
-) -> Figure:
+) -> "Figure":
     """A histogram a score, zero marked; `drawn: [n]` says whose label was drawn at random, shown in another colour.
 
     The outermost 0.5 % at each end are counted in the outermost bars, so that a few extremes do not squeeze the rest.
@@ -150,7 +157,7 @@ def scores_figure(
     rows = -(-len(scores) // columns)
     with house_style(theme):
         width = 8.6 if columns > 1 else 5.2
-        figure = Figure(figsize=(width, 2.7 * max(1, rows) + 0.3), dpi=DOTS_PER_INCH, layout="constrained")
+        figure = blank(width, 2.7 * max(1, rows) + 0.3, layout="constrained")
         for number, (name, values) in enumerate(scores.items()):
             axes = figure.add_subplot(rows, columns, number + 1)
             _histogram(axes, values, drawn, theme)
@@ -164,7 +171,7 @@ def scores_figure(
     return figure
 
 
-def _histogram(axes: Axes, values: NDArray[np.float64], drawn: NDArray[np.bool_] | None, theme: Theme) -> None:
+def _histogram(axes: "Axes", values: NDArray[np.float64], drawn: NDArray[np.bool_] | None, theme: Theme) -> None:
     low, high = np.quantile(values, [0.005, 0.995])
     if low == high:
         low, high = low - 0.5, high + 0.5
@@ -185,36 +192,14 @@ def _histogram(axes: Axes, values: NDArray[np.float64], drawn: NDArray[np.bool_]
     axes.locator_params(axis="x", nbins=5)
 
 
-def png(figure: Figure) -> bytes:
+def png(figure: "Figure") -> bytes:
     """A figure as PNG, without the name of the program and the date that would change its bytes."""
+    import matplotlib.style
+
     stream = io.BytesIO()
     with matplotlib.style.context("default"):  # ticks and labels are made only now
         figure.savefig(stream, format="png", metadata={"Software": None})
     return stream.getvalue()
-
-
-def ordered_lines(run: Run) -> list[Line]:
-    """The evaluation of a run, seeds gathered: all data first, then the pairs in the order of its configuration."""
-    order = {pair: number for number, pair in enumerate(run.configuration.pairs())}
-    found = lines(told_apart(run.evaluation()))
-    return sorted(found, key=lambda row: (row.method != FULL, order.get((row.method, row.selector), len(order))))
-
-
-def drawn_at_random(run: Run) -> NDArray[np.bool_] | None:
-    """Whose label was drawn at random, in dataset order; None where no noise was added."""
-    ids = run.manifest.get("dataset", {}).get("labels_drawn_at_random", [])
-    if not ids:
-        return None
-    column = run.table()["id"]
-    drawn: NDArray[np.bool_] = pc.is_in(column, pa.array(ids, column.type)).to_numpy()
-    return drawn
-
-
-def plotted_scores(run: Run) -> dict[str, NDArray[np.float64]]:
-    """The scores of the first seed that mean something, in the order of the run's methods."""
-    order = wanted_scores([method for method, _ in run.configuration.pairs()])
-    found = {name: values for name, values in run.scores().items() if name != RANDOM}
-    return dict(sorted(found.items(), key=lambda one: order.index(one[0]) if one[0] in order else len(order)))
 
 
 def write_plots(run: Run, folder: Path | str) -> list[Path]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from moso.evidence.predictions import out_of_sample_path, read_out_of_sample
 from moso.report.columns import Column, smallest
 from moso.report.naming import selector_key
-from moso.report.plots import drawn_at_random, plotted_scores
+from moso.report.of_run import drawn_at_random, plotted_scores
 from moso.run.reading import Run
 from moso.run.selections import read_selection
 

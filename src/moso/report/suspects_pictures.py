@@ -4,17 +4,20 @@ import base64
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from PIL import Image
 
 from moso.errors import MosoError
 from moso.evaluation.suspects import Suspects
-from moso.report.plots import DOTS_PER_INCH, LIGHT, Theme, house_style
+from moso.report.plots import LIGHT, Theme, blank, house_style
 from moso.run.inquiry import Inquiry
 from moso.run.originals import Originals
 from moso.run.reading import Run
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 ACROSS = 10
 # Inches of a tile, of the names over it, and around it.
@@ -64,7 +67,7 @@ def _shortened(text: str | None) -> str | None:
     return text if text is None or len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
 
 
-def sheet(inquiry: Inquiry, seen: Sequence[Look], *, theme: Theme = LIGHT) -> Figure | None:
+def sheet(inquiry: Inquiry, seen: Sequence[Look], *, theme: Theme = LIGHT) -> "Figure | None":
     """The first suspects as pictures, the label they have over the one that others would give; None without any."""
     shown = [place for place, look in enumerate(seen) if look.picture is not None][:ON_SHEET]
     if not shown:
@@ -72,7 +75,7 @@ def sheet(inquiry: Inquiry, seen: Sequence[Look], *, theme: Theme = LIGHT) -> Fi
     across = min(ACROSS, len(shown))
     down = -(-len(shown) // across)
     with house_style(theme):
-        figure = Figure(figsize=(TILE * across, (TILE + TITLE) * down), dpi=DOTS_PER_INCH)
+        figure = blank(TILE * across, (TILE + TITLE) * down)
         # One plane for all: a hundred small plots take many times as long to lay out.
         axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
         axes.set_axis_off()
@@ -86,7 +89,7 @@ def sheet(inquiry: Inquiry, seen: Sequence[Look], *, theme: Theme = LIGHT) -> Fi
 
 
 def _tile(
-    axes: Axes,
+    axes: "Axes",
     found: Suspects,
     classes: Sequence[str],
     place: int,

@@ -4,7 +4,6 @@ A piece writes its result where the run directory says and is complete when that
 needs in the job; executors know nothing of what it does.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from torch import nn
 from moso.evaluation.baselines import FEWER_STEPS, RS2, FreshSubsets
 from moso.evaluation.metrics import measured
 from moso.evaluation.summary import ACCURACY
-from moso.evidence import Recorder, Trajectory, step_terms, terms_path, write_terms
+from moso.evidence import Recorder, terms_path, write_terms
 from moso.evidence.estimators import IN_RUN
 from moso.files import write_json
 from moso.progress import Progress
@@ -26,16 +25,15 @@ from moso.run.cells import Cell, cell_path
 from moso.run.job import Job
 from moso.run.measuring import noted
 from moso.run.references import MEASURES, is_measured, reference_training, train_reference
+from moso.run.scoring import score_partition
 from moso.run.selections import read_selection
 from moso.run.sharding import LOOKED_AT, SHARDED, is_sharded_done
 from moso.run.training import (
     Training,
     at_start,
     checkpoints,
-    computed,
     is_trained,
     part_name,
-    piece_name,
     train_network,
 )
 from moso.run.watching import watched
@@ -131,34 +129,6 @@ def _in_run(job: Job, seed: int, part: int) -> InRun:
         lambda terms: write_terms(terms_path(folder, terms.step), terms),
         job.parameter_filter,
     )
-
-
-def score_partition(job: Job, progress: Progress, seed: int, part: int) -> None:
-    """Measure the step terms of one partition at every sampled step that has none yet."""
-    estimator = job.estimator(seed)
-    home = job.directory.of_seed(job.configuration, seed)
-    trajectory = Trajectory.open(home / "trajectory" / part_name(part))
-    model, view = job.model(seed), job.data.train.evaluation_view()
-    label = f"scoring {part + 1}/{job.configuration.partitions}, seed {seed}"
-    for number, point in enumerate(trajectory, 1):
-        path = terms_path(home / "terms" / part_name(part), point.step)
-        if not path.exists():
-            started = time.monotonic()
-            terms = step_terms(
-                model,
-                point,
-                view,
-                job.partitions(seed)[part],
-                loss=job.loss,
-                batch_size=job.configuration.score_batch_size,
-                parameters=job.parameter_filter,
-                loader_workers=job.effort.loader_workers,
-                estimator=estimator,
-                risk=job.risk(),
-            )
-            write_terms(path, terms)
-            computed(job, "score", piece_name(seed, part_name(part)), time.monotonic() - started)
-        progress(label, number, len(trajectory))
 
 
 def retrain(job: Job, progress: Progress, cell: dict[str, Any]) -> None:

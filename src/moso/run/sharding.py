@@ -1,13 +1,13 @@
 """Scoring a partition in shards that can be anywhere: what lets one partition use a whole cluster.
 
-A time step goes in four rounds of pieces, each waiting for the one before:
+A time step goes in four kinds of pieces, each waiting for all of the one before:
 
     score-sums    a shard: the sum of its samples' gradients, and `|g_z|^2` of each
     score-mean    a step: the sums added in the order of the shards, divided: the mean gradient
     score-dots    a shard: `G . g_z` of each sample
     score-terms   a step: both terms of all shards, in order, where whole partitions have theirs
 
-What rounds leave for each other lies in `state/part-000/shards/` and goes with the last. Which samples make a shard is
+What pieces leave for each other lies in `state/part-000/shards/` and goes with the last. Which samples make a shard is
 configuration and sums are added in one order, so where a shard is scored changes no bit.
 """
 
@@ -159,7 +159,7 @@ SHARDED: dict[str, Callable[..., None]] = {
     "score-terms": terms_of_shards,
 }
 
-# What a round looks at of what those before it left.
+# What a piece looks at of what those before it left.
 LOOKED_AT = {"score-mean": ("sums-",), "score-dots": ("mean-",), "score-terms": ("sums-", "dots-")}
 
 
@@ -174,23 +174,26 @@ def is_sharded_done(job: Job, stage: str, seed: int, part: int, step: int, shard
 def rounds(job: Job) -> Iterator[list[tuple[str, dict[str, int]]]]:
     """The rounds of sharded scoring in order, each a list of (stage, arguments).
 
-    The same numbered step of all partitions goes together: all have work, and no more sums are kept than those of one
-    step each.
+    The same numbered step of all partitions goes together, and the products of one step with the sums of the next: few
+    rounds have nothing but one small piece for a whole cluster, and no more sums are kept than those of two steps each.
     """
     steps = {
         (seed, part): job.time_steps(positions, seed).tolist()
         for seed in job.configuration.all_seeds()
         for part, positions in enumerate(job.partitions(seed))
     }
-    for number in range(max(map(len, steps.values()))):
-        now = [(*whose, own[number]) for whose, own in steps.items() if number < len(own)]
-        for stage in SHARDED:
-            found = []
-            for seed, part, step in now:
-                arguments = {"seed": seed, "part": part, "step": step}
-                if stage in ("score-mean", "score-terms"):
-                    found.append((stage, arguments))
-                else:
-                    count = len(ShardedStep(job, seed, part, step).shards)
-                    found += [(stage, {**arguments, "shard": shard}) for shard in range(count)]
-            yield found
+
+    def pieces(stage: str, number: int) -> Iterator[tuple[str, dict[str, int]]]:
+        for (seed, part), own in steps.items():
+            if not 0 <= number < len(own):
+                continue
+            arguments = {"seed": seed, "part": part, "step": own[number]}
+            if stage in ("score-mean", "score-terms"):
+                yield stage, arguments
+            else:
+                count = len(ShardedStep(job, **arguments).shards)
+                yield from ((stage, {**arguments, "shard": shard}) for shard in range(count))
+
+    for number in range(max(map(len, steps.values())) + 1):
+        yield [*pieces("score-dots", number - 1), *pieces("score-sums", number)]
+        yield [*pieces("score-terms", number - 1), *pieces("score-mean", number)]

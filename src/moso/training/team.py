@@ -1,12 +1,13 @@
-"""Several processes that train one network: each takes a share of every batch, and gradients are averaged.
+"""Several processes that train and score one network: each takes a share, and gradients are averaged or added up.
 
 `torchrun` starts them; PyTorch's DistributedDataParallel does the averaging. The mean over a batch is that over all its
 samples, however they were shared. Batch-norm sees the share of its own process, as it does wherever that wrapper is
 used, and the running statistics that are kept are the first one's.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -16,6 +17,8 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from moso.errors import MosoError
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,31 @@ class Team:
             dist.all_reduce(value)
             value /= self.size
         return float(value.detach())
+
+    def add_up(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Add to every tensor, in place, those of the other processes."""
+        if self.size > 1:
+            for tensor in tensors:
+                dist.all_reduce(tensor)
+
+    def gathered(self, own: T) -> list[T]:
+        """What each process has, in their order, in all of them.
+
+        >>> Team().gathered(3)
+        [3]
+        """
+        found: list[Any] = [own] * self.size
+        if self.size > 1:
+            dist.all_gather_object(found, own)
+        return found
+
+    def agreed(self, own: T) -> T:
+        """What the first process has, in all of them."""
+        said: list[Any] = [own]
+        if self.size > 1:
+            dist.broadcast_object_list(said, src=0)
+        found: T = said[0]
+        return found
 
     def address(self, *parts: Any) -> tuple[Any, ...]:
         """Where this process draws at random; not where another one draws."""

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moso.errors import MosoError
+from moso.scores.moso_rank import mean_ranks
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,7 @@ def auroc(suspicion: NDArray[np.float64], wrong: NDArray[np.bool_]) -> float:
     """
     errors, rights = int(wrong.sum()), int((~wrong).sum())
     _check_truth(wrong)
-    from scipy.stats import rankdata  # takes half a second
-
-    wins = rankdata(suspicion)[wrong].sum() - errors * (errors + 1) / 2
+    wins = mean_ranks(suspicion)[wrong].sum() - errors * (errors - 1) / 2
     return float(wins / (errors * rights))
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moso.errors import MosoError
+from moso.scores.moso_rank import mean_ranks
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,7 @@ def rank_correlations(scores: Mapping[str, NDArray[np.float64]]) -> Likeness:
            [-1.,  1.]])
     """
     names = tuple(scores)
-    from scipy.stats import rankdata  # takes half a second
-
-    ranks = np.stack([rankdata(scores[name]) for name in names])
+    ranks = np.stack([mean_ranks(scores[name]) for name in names])
     ranks -= ranks.mean(axis=1, keepdims=True)
     norms = np.linalg.norm(ranks, axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):

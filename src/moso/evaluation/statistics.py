@@ -6,8 +6,10 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from moso.randomness import generator
+from moso.scores.moso_rank import mean_ranks
 
 Kind = Literal["spearman", "pearson"]
 RESAMPLES = 1_000
@@ -57,15 +59,22 @@ def correlation(
 
 def _coefficients(first: NDArray[np.float64], second: NDArray[np.float64], kind: Kind) -> NDArray[np.float64]:
     if kind == "spearman":
-        from scipy.stats import rankdata  # takes half a second
-
-        first, second = rankdata(first, axis=1), rankdata(second, axis=1)
+        first, second = (np.apply_along_axis(mean_ranks, 1, own) for own in (first, second))
     first = first - first.mean(axis=1, keepdims=True)
     second = second - second.mean(axis=1, keepdims=True)
     spreads = np.sqrt(np.square(first).sum(axis=1) * np.square(second).sum(axis=1))
     result = np.full(len(first), np.nan)
     np.divide((first * second).sum(axis=1), spreads, out=result, where=spreads > 0)
     return result
+
+
+def student_quantile(probability: float, freedom: int) -> float:
+    """Where Student's distribution reaches a probability.
+
+    >>> round(student_quantile(0.975, 4), 3)
+    2.776
+    """
+    return float(stdtrit(freedom, probability))
 
 
 def paired_difference(
@@ -87,10 +96,7 @@ def paired_difference(
     if len(common) < 2:
         return Interval(mean, float("nan"), float("nan"))
     spread = max(float(differences.std(ddof=1)), resolution)
-    from scipy.stats import t as student
-
-    quantile = float(student.ppf(1 - (1 - COVERAGE) / 2, len(common) - 1))
-    margin = quantile * spread / float(np.sqrt(len(common)))
+    margin = student_quantile(1 - (1 - COVERAGE) / 2, len(common) - 1) * spread / float(np.sqrt(len(common)))
     return Interval(mean, mean - margin, mean + margin)
 
 

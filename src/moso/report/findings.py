@@ -12,6 +12,7 @@ from typing import Literal
 
 from moso.evaluation.baselines import BASELINES
 from moso.evaluation.compare import is_method
+from moso.evaluation.statistics import student_quantile
 from moso.evaluation.summary import ACCURACY, Line, Measure
 from moso.report.wording import count_of, percent
 from moso.run.cells import FULL
@@ -79,9 +80,7 @@ def difference(
     spread = math.sqrt(sum(variance * own for variance, own in pool) / freedom)
     if test_samples and first.measure == ACCURACY:
         spread = max(spread, 100 / test_samples)
-    from scipy.stats import t as student  # takes half a second
-
-    quantile = float(student.ppf(1 - (1 - COVERAGE) / (2 * tried), freedom))
+    quantile = student_quantile(1 - (1 - COVERAGE) / (2 * tried), freedom)
     return Difference(points, quantile * spread * math.sqrt(sum(1 / count for count in counts)), first.measure)
 
 

@@ -94,3 +94,10 @@ def write_table(path: Path, table: pa.Table) -> None:
     """Write a Parquet file atomically; the same table gives the same bytes."""
     with replacing(path) as temporary:
         pq.write_table(table, temporary, compression="zstd")
+
+
+@contextmanager
+def writing_table(path: Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
+    """Write a Parquet file atomically, a part at a time."""
+    with replacing(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+        yield writer

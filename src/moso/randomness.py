@@ -14,8 +14,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from moso.columns import blocks, empty_column
+
 Address = int | str
 
+# So many hashes are sorted at a time.
+SLICE = 2**22
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX2 = np.uint64(0x94D049BB133111EB)
@@ -52,8 +56,39 @@ def hashes(sample_keys: NDArray[np.uint64], *address: Address) -> NDArray[np.uin
     >>> bool((hashes(keys, 0, "order")[2:] == hashes(keys[2:], 0, "order")).all())
     True
     """
-    with np.errstate(over="ignore"):
-        return _mix(_mix(sample_keys + _GOLDEN) + np.uint64(key(*address)))
+    found, own = empty_column(len(sample_keys), np.uint64), np.uint64(key(*address))
+    for block in blocks(len(sample_keys)):
+        with np.errstate(over="ignore"):
+            found[block] = _mix(_mix(sample_keys[block] + _GOLDEN) + own)
+    return found
+
+
+def hash_order(sample_keys: NDArray[np.uint64], *address: Address) -> NDArray[np.int64]:
+    """The positions of samples in the order of their hashes at this address.
+
+    Many are sorted a slice of the hashes' range at a time, each slice picked out anew: memory stays small.
+
+    >>> keys = np.arange(9, dtype=np.uint64)
+    >>> bool((hash_order(keys, 0, "order") == np.argsort(hashes(keys, 0, "order"), kind="stable")).all())
+    True
+    """
+    count = len(sample_keys)
+    slices = -(-count // SLICE)
+    if slices <= 1:
+        return np.argsort(hashes(sample_keys, *address), kind="stable")
+    found, filled = empty_column(count, np.int64), 0
+    for number in range(slices):
+        values, positions = [], []
+        for block in blocks(count):
+            own = hashes(sample_keys[block], *address)
+            # Of equal slices: the upper 32 bits of the hash, times their number.
+            inside = np.flatnonzero(((own >> np.uint64(32)) * np.uint64(slices)) >> np.uint64(32) == number)
+            values.append(own[inside])
+            positions.append(inside + block.start)
+        order = np.argsort(np.concatenate(values), kind="stable")
+        found[filled : filled + len(order)] = np.concatenate(positions)[order]
+        filled += len(order)
+    return found
 
 
 def uniforms(sample_keys: NDArray[np.uint64], *address: Address) -> NDArray[np.float64]:

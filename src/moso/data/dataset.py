@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from moso.columns import taken
 from moso.data.decoding import Decoded, OnBroken, decode_all
 from moso.data.images import BrokenImageError, resize_images
 from moso.data.labels import read_labels
@@ -90,7 +91,7 @@ def open_dataset(
         kept, held = hold_out(train.keys, clean, test_share)
         if len(held) == 0:
             raise MosoError(f"{test_share} of the {len(train)} samples of {name} held out for testing leaves no test")
-        test, train, clean, used = train.take(held), train.take(kept), clean[kept], used[kept]
+        test, train, clean, used = train.take(held), train.take(kept), *_both(clean, used, kept)
 
     judge = None if validation is None else open_source(validation, resize, memory_limit)[0]
     if validation_share > 0:
@@ -99,12 +100,14 @@ def open_dataset(
             raise MosoError(
                 f"{validation_share} of the {len(train)} training samples of {name} held out leaves no validation"
             )
-        judge, train, clean, used = train.take(held), train.take(kept), clean[kept], used[kept]
+        judge, train, clean, used = train.take(held), train.take(kept), *_both(clean, used, kept)
 
     given = {"training": train, "test": test, "validation": judge}
     splits = {split: samples for split, samples in given.items() if samples is not None}
     splits, whole = _decoded(splits, on_broken, resize, memory_limit)
-    train, clean, used = splits["training"], clean[whole], used[whole]
+    train = splits["training"]
+    if whole is not None:
+        clean, used = _both(clean, used, whole)
     noisy = None
     if label_noise > 0:
         used, noisy = add_label_noise(used, train.keys, len(train.classes), label_noise, seed)
@@ -114,6 +117,14 @@ def open_dataset(
     met = _as_met(splits)
     original = clean if labels is not None or label_noise > 0 else None
     return DataSet(name, met["training"], met.get("test"), original, noisy, met.get("validation"))
+
+
+def _both(
+    clean: NDArray[np.int64], used: NDArray[np.int64], positions: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Two columns at these positions; one, where both are the same."""
+    kept = taken(clean, positions)
+    return kept, kept if used is clean else taken(used, positions)
 
 
 def _as_met(given: dict[str, StoredSamples]) -> dict[str, StoredSamples]:
@@ -134,11 +145,12 @@ def _as_met(given: dict[str, StoredSamples]) -> dict[str, StoredSamples]:
 
 def _decoded(
     splits: dict[str, StoredSamples], on_broken: OnBroken, resize: int | None, memory_limit: int
-) -> tuple[dict[str, StoredSamples], NDArray[np.int64]]:
-    """All splits decoded without their broken images, and the positions of the training split that are left."""
+) -> tuple[dict[str, StoredSamples], NDArray[np.int64] | None]:
+    """All splits decoded without their broken images, and the positions of the training split if some are gone."""
     done = {split: decode_all(part.reader, memory_limit, on_broken) for split, part in splits.items()}
     _report_broken(list(done.values()), on_broken)
-    return {split: _left(part, done[split], resize) for split, part in splits.items()}, done["training"].whole()
+    whole = done["training"].whole() if done["training"].broken else None
+    return {split: _left(part, done[split], resize) for split, part in splits.items()}, whole
 
 
 def _report_broken(done: list[Decoded], on_broken: OnBroken) -> None:
@@ -167,7 +179,7 @@ def _check(name: str, splits: dict[str, StoredSamples]) -> None:
             raise MosoError(f"the {split} split of {name} is empty")
         if samples.classes:
             check_labels(samples.labels, len(samples.classes))
-    present = np.unique(train.labels)
+    present = np.flatnonzero(np.bincount(train.labels))
     if train.classes and len(present) < 2:
         raise MosoError(
             f"all {len(train)} training samples of {name} are of one class ({train.classes[present[0]]}); "

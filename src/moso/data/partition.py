@@ -10,8 +10,9 @@ import warnings
 import numpy as np
 from numpy.typing import NDArray
 
+from moso.columns import counted, empty_column, grouped, where
 from moso.errors import MosoError
-from moso.randomness import hashes
+from moso.randomness import hash_order
 
 
 def partition(
@@ -31,7 +32,7 @@ def partition(
             "so that each holds two samples"
         )
     if partitions == 1:
-        return [np.arange(count)]
+        return [counted(count)]
     sizes = np.bincount(labels)
     rare = np.flatnonzero((sizes > 0) & (sizes < partitions))
     if len(rare):
@@ -40,8 +41,11 @@ def partition(
             "they are spread, and some surrogates never see them",
             stacklevel=2,
         )
-    order = np.lexsort((hashes(keys, seed, "partition"), labels))
-    return [np.sort(order[start::partitions]) for start in range(partitions)]
+    order = grouped(hash_order(keys, seed, "partition"), labels)
+    part_of = empty_column(count, np.int32)
+    for start in range(partitions):
+        part_of[order[start::partitions]] = start
+    return [where(part_of == part) for part in range(partitions)]
 
 
 def hold_out(
@@ -55,11 +59,11 @@ def hold_out(
     >>> len(kept), len(held)
     (16, 4)
     """
-    order = np.lexsort((hashes(keys, "hold-out"), labels))
+    order = grouped(hash_order(keys, "hold-out"), labels)
     sizes = np.bincount(labels)
-    starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
-    rank = np.arange(len(order)) - starts
     # A class of one or two samples keeps at least one to learn from, whatever the share.
-    wanted = np.minimum(np.round(sizes * share), np.maximum(sizes - 1, 0))
-    held = rank < np.repeat(wanted, sizes)
-    return np.sort(order[~held]), np.sort(order[held])
+    wanted = np.minimum(np.round(sizes * share), np.maximum(sizes - 1, 0)).astype(np.int64)
+    held = np.zeros(len(labels), dtype=bool)
+    for start, count in zip(np.cumsum(sizes) - sizes, wanted, strict=True):
+        held[order[start : start + count]] = True
+    return where(~held), where(held)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch.utils.data import default_collate
 
+from moso.columns import taken
 from moso.data.augment import Augmentation
 from moso.data.readers import MemoryReader, Reader, check_finite
 from moso.data.text import TextReader
@@ -99,7 +100,7 @@ def id_keys(ids: pa.Array) -> NDArray[np.uint64]:
     np.True_
     """
     if pa.types.is_integer(ids.type):
-        return hashes(ids.to_numpy(zero_copy_only=False).astype(np.uint64), "id")
+        return hashes(ids.to_numpy(zero_copy_only=False).astype(np.int64, copy=False).view(np.uint64), "id")
     return np.fromiter((key(str(value)) for value in ids.to_pylist()), dtype=np.uint64, count=len(ids))
 
 
@@ -125,12 +126,11 @@ def check_labels(labels: Any, classes: int | None = None) -> NDArray[np.int64]:
         if fractional.any():
             first = int(np.argmax(fractional))
             raise MosoError(f"label {array[first]} of sample {first} is not a whole number")
-    whole = array.astype(np.int64)
-    upper = classes if classes is not None else None
-    outside = (whole < 0) | (whole >= upper if upper is not None else False)
-    if outside.any():
-        first = int(np.argmax(outside))
-        end = f"{upper - 1}" if upper is not None else "..."
+    whole = array.astype(np.int64, copy=False)
+    upper = np.iinfo(np.int64).max if classes is None else classes
+    if len(whole) and (whole.min() < 0 or whole.max() >= upper):
+        first = int(np.argmax((whole < 0) | (whole >= upper)))
+        end = "..." if classes is None else f"{upper - 1}"
         raise MosoError(f"label {whole[first]} of sample {first} is out of range 0..{end}")
     return whole
 
@@ -156,8 +156,8 @@ def check_targets(targets: Any) -> NDArray[np.float32]:
 
 def _content_hash(samples: Samples, content: str) -> str:
     digest = hashlib.blake2b(digest_size=16)
-    digest.update(id_keys(samples.ids).tobytes())
-    digest.update(np.ascontiguousarray(samples.labels).tobytes())
+    digest.update(samples.keys.data)
+    digest.update(np.ascontiguousarray(samples.labels).data)
     digest.update("\0".join(samples.classes).encode())
     digest.update(content.encode())
     if samples.targets is not None:
@@ -213,6 +213,7 @@ class StoredSamples:
             numbers = check_targets(answers)
         else:
             checked = check_labels(answers, len(classes) if classes is not None else None)
+            checked = checked.copy() if checked is answers else checked  # somebody else's, who may write to it
             names = names or tuple(str(c) for c in range(int(checked.max()) + 1))
         column = pa.array(np.arange(len(array)) if ids is None else ids)
         if len(column) != len(array):
@@ -271,8 +272,8 @@ class StoredSamples:
         """A subset, in the order given, ids and all."""
         return replace(
             self,
-            ids=self.ids.take(pa.array(positions)),
-            labels=self.labels[positions],
+            ids=_taken_ids(self.ids, positions),
+            labels=taken(self.labels, positions),
             reader=self.reader.take(positions),
             targets=None if self.targets is None else self.targets[positions],
         )
@@ -284,6 +285,12 @@ class StoredSamples:
     def normalised(self, normalisation: Normalisation) -> "StoredSamples":
         """The same samples, seen by the network through this normalisation."""
         return replace(self, normalisation=normalisation)
+
+
+def _taken_ids(ids: pa.Array, positions: NDArray[np.int64]) -> pa.Array:
+    if pa.types.is_integer(ids.type):
+        return pa.array(taken(ids.to_numpy(zero_copy_only=False), positions))
+    return ids.take(pa.array(positions))
 
 
 def _plain_array(part: Any) -> NDArray[Any]:

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from moso.columns import column
 from moso.errors import MosoError
 from moso.files import replacing
 
@@ -79,8 +80,8 @@ def read_terms(path: Path) -> StepTerms:
             return StepTerms(
                 int(file["step"]),
                 tuple(file["learning_rates"].tolist()),
-                np.atleast_2d(file["dot"]),
-                np.atleast_2d(file["squared_norm"]),
+                column(np.atleast_2d(file["dot"])),
+                column(np.atleast_2d(file["squared_norm"])),
                 bool(file.get("own_risk", True)),
             )
     except (ValueError, KeyError, zipfile.BadZipFile) as problem:

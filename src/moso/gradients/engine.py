@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from moso.columns import empty_column
 from moso.errors import MosoError
 from moso.gradients.directional import Route, route_for
 from moso.gradients.fitting import Fitting, TooLargeError
@@ -69,7 +70,7 @@ def directional_derivatives(
             parts = [{name: direction[name] for name in group} for group in groups]
             routes = [route_for(point, batch, part, plan) for part in parts]
         rows.extend(fitting.pieces(batch, derivatives))
-    return np.asarray(torch.cat(rows, 1).numpy())
+    return _gathered(rows)
 
 
 def first_sweep(point: Point, batches: Batches, groups: Groups) -> tuple[Tensors, NDArray[np.float64], Plan]:
@@ -107,8 +108,18 @@ def _swept(
             with fitting.refusing(piece):
                 swept = sweep_batch(point, plan, piece, total)
             rows.append(torch.stack([_norms(swept, group) for group in groups]).cpu())
-    norms = torch.cat(rows, 1) if rows else torch.zeros(len(groups), 0)
-    return total, np.asarray(norms.numpy()), plan
+    return total, _gathered(rows) if rows else np.zeros((len(groups), 0)), plan
+
+
+def _gathered(rows: list[torch.Tensor]) -> NDArray[np.float64]:
+    """What batches gave, `[groups, samples]`; the list is used up."""
+    filled = 0
+    found: NDArray[np.float64] = empty_column((len(rows[0]), sum(row.shape[1] for row in rows)), np.float64)
+    for number, row in enumerate(rows):
+        found[:, filled : filled + row.shape[1]] = row.numpy()
+        filled += row.shape[1]
+        rows[number] = row[:, :0]
+    return found
 
 
 def _norms(swept: Swept, group: tuple[str, ...]) -> torch.Tensor:

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from moso.columns import BLOCK
 from moso.errors import MosoError
-from moso.files import write_table
+from moso.files import write_table, writing_table
 
 
 @dataclass(frozen=True)
@@ -67,20 +68,19 @@ def all_selections(root: Path) -> list[Selection]:
 
 def write_selections_view(root: Path) -> None:
     """`selections.parquet`: method, selector, parameters, ratio, seed, id, kept, a row a sample and selection."""
-    tables = []
-    for selection in all_selections(root):
-        table = pq.read_table(selection_path(root, selection)).replace_schema_metadata(None)
-        count = len(table)
-        columns = {
-            name: pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, dtype=np.int32)), pa.array([value]))
-            for name, value in (
-                ("method", selection.method),
-                ("selector", selection.selector),
-                ("parameters", selection.parameters),
-            )
-        }
-        columns["ratio"] = pa.array(np.full(count, selection.ratio))
-        columns["seed"] = pa.array(np.full(count, selection.seed))
-        tables.append(pa.table({**columns, "id": table["id"], "kept": table["kept"]}))
-    if tables:
-        write_table(root / "selections.parquet", pa.concat_tables(tables).unify_dictionaries())
+    selections = all_selections(root)
+    if not selections:
+        return
+    names = pa.dictionary(pa.int32(), pa.string())
+    ids = pq.read_schema(selection_path(root, selections[0])).field("id").type
+    types = {"method": names, "selector": names, "parameters": names, "ratio": pa.float64(), "seed": pa.int64()}
+    schema = pa.schema({**types, "id": ids, "kept": pa.bool_()})
+    with writing_table(root / "selections.parquet", schema) as writer:
+        for one in selections:
+            with pq.ParquetFile(selection_path(root, one)) as file:
+                for batch in file.iter_batches(BLOCK):
+                    first = pa.repeat(pa.scalar(0, pa.int32()), len(batch))
+                    made_by = (one.method, one.selector, one.parameters)
+                    columns = [pa.DictionaryArray.from_arrays(first, [name]) for name in made_by]
+                    columns += [pa.repeat(pa.scalar(number), len(batch)) for number in (float(one.ratio), one.seed)]
+                    writer.write_batch(pa.record_batch([*columns, batch["id"], batch["kept"]], schema=schema))

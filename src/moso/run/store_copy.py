@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
-from moso.data.sources.arrow_cache import cache_folder
+from moso.columns import cache_folder
 from moso.errors import MosoError
 from moso.files import TEMPORARY, write_json, write_text
 from moso.randomness import key

@@ -39,22 +39,28 @@ def agreement(terms: StepTerms, form: Form = "paper") -> NDArray[np.float64]:
     if not terms.own_risk:
         # Another risk leaves no sample out, and its gradient along G is the mean of that along every g_z.
         a = terms.dot - (terms.dot.mean(axis=1, keepdims=True) if form == "centred" else 0.0)
-        of_risk: NDArray[np.float64] = (rates * a).sum(axis=0)
-        return of_risk
-    a = (N * terms.dot - terms.squared_norm) / (N - 1)
-    if form == "centred":
-        # grad L(S\\z) . G = (N |G|^2 - G . g_z) / (N - 1), and |G|^2 is the mean of G . g_z.
-        squared_mean = terms.dot.mean(axis=1, keepdims=True)
-        a = a - (N * squared_mean - terms.dot) / (N - 1)
-    result: NDArray[np.float64] = (rates * a).sum(axis=0)
+    else:
+        # In place: there can be more samples than memory has room for copies of.
+        a = N * terms.dot
+        a -= terms.squared_norm
+        a /= N - 1
+        if form == "centred":
+            # grad L(S\\z) . G = (N |G|^2 - G . g_z) / (N - 1), and |G|^2 is the mean of G . g_z.
+            a -= (N * terms.dot.mean(axis=1, keepdims=True) - terms.dot) / (N - 1)
+    a *= rates
+    result: NDArray[np.float64] = a[0] if len(a) == 1 else a.sum(axis=0)
     return result
 
 
 def moso(terms: PartitionTerms, form: Form = "paper") -> NDArray[np.float64]:
     """The score of every sample of a partition, `[samples]`."""
     T, N = terms.total_steps, terms.samples
-    mean = np.mean([agreement(step, form) for step in terms.steps], axis=0)
-    return np.asarray(mean * (T / N if form == "paper" else T / (N - 1)))
+    total = agreement(terms.steps[0], form)
+    for step in terms.steps[1:]:
+        total += agreement(step, form)
+    total /= len(terms.steps)
+    total *= T / N if form == "paper" else T / (N - 1)
+    return total
 
 
 def per_partition(

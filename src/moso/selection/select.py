@@ -162,10 +162,14 @@ def _by_id(problem: Problem, ids: Sequence[Any] | NDArray[Any] | None) -> tuple[
     """The problem in the order of ids, and the position of each of its samples in the user's rows, if another."""
     if ids is None:
         return None, problem
+    if _ascending(np.asarray(ids)):
+        return None, replace(problem, ids=np.asarray(ids))
     unique, order = np.unique(np.asarray(ids), return_index=True)
     if len(unique) != len(problem):
         raise MosoError(f"ids must be unique, but {len(problem)} samples have only {len(unique)} different ids")
-    named = replace(problem, ids=np.asarray(ids))
-    if (np.diff(order) > 0).all():
-        return None, named
-    return order, named.subset(order, problem.budget)
+    return order, replace(problem, ids=np.asarray(ids)).subset(order, problem.budget)
+
+
+def _ascending(ids: NDArray[Any]) -> bool:
+    """Whether ids are in order already, each once."""
+    return bool((ids[1:] > ids[:-1]).all())

@@ -18,12 +18,13 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from moso.columns import taken
 from moso.data.views import View, load, split_evenly
 from moso.errors import MosoError
 from moso.evidence import DynamicsRecorder, check_fits, read_state, write_state
 from moso.gradients import Loss, cross_entropy, evaluation_mode, map_tensors, to_device
 from moso.progress import Progress, silent
-from moso.randomness import hashes, reseed, seeded
+from moso.randomness import hash_order, reseed, seeded
 from moso.training.in_run import InRun
 from moso.training.recipe import TrainingRecipe
 from moso.training.schedule import learning_rate
@@ -42,8 +43,8 @@ class TrainingData:
 
     def epoch_batches(self, batch_size: int, epoch: int, seed: int) -> list[NDArray[np.int64]]:
         """The batches of an epoch: positions in the order of hash(seed, epoch, id)."""
-        order = np.argsort(hashes(self.keys[self.positions], seed, "order", epoch), kind="stable")
-        return split_evenly(self.positions[order], batch_size)
+        order = hash_order(taken(self.keys, self.positions), seed, "order", epoch)
+        return split_evenly(taken(self.positions, order), batch_size)
 
     def steps_per_epoch(self, batch_size: int) -> int:
         """How many updates an epoch makes."""

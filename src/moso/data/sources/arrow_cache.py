@@ -4,7 +4,6 @@ Parquet is compressed a page at a time, so that one image in the middle costs th
 what memory would hold, and loader workers share it.
 """
 
-import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,16 +11,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from moso.columns import cache_folder
 from moso.files import replacing
 from moso.randomness import key
-
-
-def cache_folder() -> Path:
-    """Where copies are kept: `$MOSO_CACHE`, or `moso` in the user's cache folder."""
-    own = os.environ.get("MOSO_CACHE")
-    if own:
-        return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "moso"
 
 
 def memory_mapped(files: Sequence[Path], columns: Sequence[str]) -> pa.Table:

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from moso.columns import cache_folder
 from moso.data.mapped import MappedReader
 from moso.data.readers import check_finite
-from moso.data.sources.arrow_cache import cache_folder
 from moso.errors import MosoError
 from moso.files import replacing
 from moso.randomness import key

@@ -1,0 +1,127 @@
+"""Columns of numbers, one a sample: small ones in memory, large ones in files that the operating system pages.
+
+A large column lies in a file below `$MOSO_CACHE` that has no name any more, so nothing is left behind, and its pages
+are the system's to take back: what a process holds for itself does not grow with the number of samples. Arithmetic
+over whole columns goes a block at a time.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+# Columns of up to four million numbers of 8 bytes stay in memory.
+LIMIT_BYTES = 32 * 2**20
+BLOCK = 2**20
+
+Number = TypeVar("Number", bound=np.generic)
+
+
+def cache_folder() -> Path:
+    """Where copies are kept: `$MOSO_CACHE`, or `moso` in the user's cache folder."""
+    own = os.environ.get("MOSO_CACHE")
+    if own:
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "moso"
+
+
+def blocks(count: int) -> Iterator[slice]:
+    """Consecutive slices that cover `count` samples.
+
+    >>> [one.stop for one in blocks(3)], len(list(blocks(2**20 + 1)))
+    ([3], 2)
+    """
+    for start in range(0, count, BLOCK):
+        yield slice(start, min(start + BLOCK, count))
+
+
+def empty_column(shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+    """A column, or several of one length, whose numbers are yet to be written.
+
+    >>> empty_column(3, np.int64).shape
+    (3,)
+    """
+    size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+    if size <= LIMIT_BYTES or os.name == "nt":  # where a file in use cannot lose its name
+        return np.empty(shape, dtype)
+    folder = cache_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.truncate(size)
+        return np.memmap(file, dtype, mode="r+", shape=shape).view(np.ndarray)
+
+
+def column(values: NDArray[Number]) -> NDArray[Number]:
+    """The same numbers, in a file if they are many.
+
+    >>> column(np.arange(3))
+    array([0, 1, 2])
+    """
+    if values.nbytes <= LIMIT_BYTES:
+        return values
+    found = empty_column(values.shape, values.dtype)
+    found[...] = values
+    return found
+
+
+def counted(count: int) -> NDArray[np.int64]:
+    """The positions of so many samples, ascending.
+
+    >>> counted(3)
+    array([0, 1, 2])
+    """
+    found = empty_column(count, np.int64)
+    for block in blocks(count):
+        found[block] = np.arange(block.start, block.stop)
+    return found
+
+
+def taken(values: NDArray[Number], positions: NDArray[np.int64]) -> NDArray[Number]:
+    """The numbers at these positions.
+
+    >>> taken(np.array([5, 6, 7]), np.array([2, 0]))
+    array([7, 5])
+    """
+    found = empty_column(len(positions), values.dtype)
+    for block in blocks(len(positions)):
+        found[block] = values[positions[block]]
+    return found
+
+
+def where(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The positions at which a mask is true, ascending.
+
+    >>> where(np.array([True, False, True]))
+    array([0, 2])
+    """
+    found, filled = empty_column(int(np.count_nonzero(mask)), np.int64), 0
+    for block in blocks(len(mask)):
+        own = np.flatnonzero(mask[block])
+        found[filled : filled + len(own)] = own + block.start
+        filled += len(own)
+    return found
+
+
+def grouped(order: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The positions of an order, class by class; inside a class they stay as they were.
+
+    >>> grouped(np.array([3, 0, 2, 1]), np.array([1, 0, 0, 1]))
+    array([2, 1, 3, 0])
+    """
+    sizes = np.bincount(labels)
+    ends = np.cumsum(sizes) - sizes
+    found = empty_column(len(order), np.int64)
+    for block in blocks(len(order)):
+        own = order[block]
+        classes = labels[own]
+        by_class = np.argsort(classes, kind="stable")
+        own, classes = own[by_class], classes[by_class]
+        counts = np.bincount(classes, minlength=len(sizes))
+        first = np.cumsum(counts) - counts
+        found[ends[classes] + np.arange(len(own)) - first[classes]] = own
+        ends += counts
+    return found

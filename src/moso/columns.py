@@ -9,7 +9,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -39,6 +39,12 @@ def blocks(count: int) -> Iterator[slice]:
         yield slice(start, min(start + BLOCK, count))
 
 
+def _nameless() -> IO[bytes]:
+    folder = cache_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    return tempfile.TemporaryFile(dir=folder)
+
+
 def empty_column(shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
     """A column, or several of one length, whose numbers are yet to be written.
 
@@ -48,11 +54,53 @@ def empty_column(shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]
     size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     if size <= LIMIT_BYTES or os.name == "nt":  # where a file in use cannot lose its name
         return np.empty(shape, dtype)
-    folder = cache_folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=folder) as file:
+    with _nameless() as file:
         file.truncate(size)
         return np.memmap(file, dtype, mode="r+", shape=shape).view(np.ndarray)
+
+
+class Growing:
+    """Columns side by side, `[height, n]`, of a length that nobody knows before the last part has come.
+
+    >>> growing = Growing(1)
+    >>> growing.add(np.array([[1.0, 2.0]])), growing.add(np.array([[3.0]]))
+    (None, None)
+    >>> growing.done()
+    array([[1., 2., 3.]])
+    """
+
+    def __init__(self, height: int) -> None:
+        self._waiting: list[NDArray[np.float64]] = [np.empty((height, 0))]
+        self._bytes, self._count = 0, 0
+        self._files: list[IO[bytes]] = []
+
+    def add(self, part: NDArray[np.float64]) -> None:
+        """The next numbers of every column."""
+        self._waiting.append(part)
+        self._bytes += part.nbytes
+        # Thousands of small arrays would hold on to the memory of larger ones that came and went between them.
+        if self._bytes > LIMIT_BYTES // 4:
+            self._write()
+
+    def _write(self) -> None:
+        part = np.concatenate(self._waiting, axis=1)
+        self._waiting, self._bytes, self._count = [part[:, :0]], 0, self._count + part.shape[1]
+        self._files = self._files or [_nameless() for _ in part]
+        for row, file in zip(part, self._files, strict=True):
+            file.write(row.tobytes())
+
+    def done(self) -> NDArray[np.float64]:
+        """All that came; nothing more may come."""
+        if not self._count:
+            return np.concatenate(self._waiting, axis=1)
+        self._write()
+        found: NDArray[np.float64] = empty_column((len(self._files), self._count), np.float64)
+        for row, file in zip(found, self._files, strict=True):
+            file.seek(0)
+            for block in blocks(self._count):
+                row[block] = np.frombuffer(file.read(8 * (block.stop - block.start)))
+            file.close()
+        return found
 
 
 def column(values: NDArray[Number]) -> NDArray[Number]:

@@ -18,8 +18,8 @@ from moso.columns import blocks, empty_column
 
 Address = int | str
 
-# So many hashes are sorted at a time.
-SLICE = 2**22
+# So many hashes are sorted at a time, and a 64th of all where that is more: each slice is another pass over the keys.
+SLICE, MOST_SLICES = 2**20, 64
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX2 = np.uint64(0x94D049BB133111EB)
@@ -73,7 +73,7 @@ def hash_order(sample_keys: NDArray[np.uint64], *address: Address) -> NDArray[np
     True
     """
     count = len(sample_keys)
-    slices = -(-count // SLICE)
+    slices = min(MOST_SLICES, -(-count // SLICE))
     if slices <= 1:
         return np.argsort(hashes(sample_keys, *address), kind="stable")
     found, filled = empty_column(count, np.int64), 0

@@ -34,6 +34,17 @@ def test_a_small_one_is_in_memory(tmp_path, monkeypatch):
     assert not (tmp_path / "cache").exists()
 
 
+@pytest.mark.parametrize("height", [1, 3])
+def test_a_column_that_grows_ends_with_all_that_came(large, height):
+    parts = [np.random.default_rng(n).normal(size=(height, n)) for n in (3, 0, 11, 1)]
+    growing = columns.Growing(height)
+    for part in parts:
+        growing.add(part)
+    assert (growing.done() == np.concatenate(parts, axis=1)).all()
+    assert columns.Growing(height).done().shape == (height, 0)
+    assert list(large.iterdir()) == []
+
+
 def test_blocks_change_no_number(large):
     draw = np.random.default_rng(0)
     values, positions = draw.normal(size=50), draw.permutation(50)

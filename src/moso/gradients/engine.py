@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from moso.columns import empty_column
+from moso.columns import Growing
 from moso.errors import MosoError
 from moso.gradients.directional import Route, route_for
 from moso.gradients.fitting import Fitting, TooLargeError
@@ -58,7 +58,7 @@ def directional_derivatives(
     A first sweep at the same point has a `plan` already, and saves trying again.
     """
     groups = point.checked_groups(groups)
-    rows: list[torch.Tensor] = []
+    rows = Growing(len(groups))
     routes: list[Route] = []
     fitting = Fitting()
 
@@ -69,8 +69,9 @@ def directional_derivatives(
         if not routes:
             parts = [{name: direction[name] for name in group} for group in groups]
             routes = [route_for(point, batch, part, plan) for part in parts]
-        rows.extend(fitting.pieces(batch, derivatives))
-    return _gathered(rows)
+        for part in fitting.pieces(batch, derivatives):
+            rows.add(part.numpy())
+    return rows.done()
 
 
 def first_sweep(point: Point, batches: Batches, groups: Groups) -> tuple[Tensors, NDArray[np.float64], Plan]:
@@ -98,7 +99,7 @@ def _swept(
     point: Point, batches: Batches, groups: Groups, fitting: Fitting
 ) -> tuple[Tensors, NDArray[np.float64], Plan]:
     total: Tensors = {}
-    rows: list[torch.Tensor] = []
+    rows = Growing(len(groups))
     plan, tried = Plan(Routes()), 0
     for batch in through(point, batches):
         if tried < min(PROBES, batch_length(batch)):  # a first batch of one sample shows too little
@@ -107,19 +108,8 @@ def _swept(
         for piece in fitting.parts(batch):
             with fitting.refusing(piece):
                 swept = sweep_batch(point, plan, piece, total)
-            rows.append(torch.stack([_norms(swept, group) for group in groups]).cpu())
-    return total, _gathered(rows) if rows else np.zeros((len(groups), 0)), plan
-
-
-def _gathered(rows: list[torch.Tensor]) -> NDArray[np.float64]:
-    """What batches gave, `[groups, samples]`; the list is used up."""
-    filled = 0
-    found: NDArray[np.float64] = empty_column((len(rows[0]), sum(row.shape[1] for row in rows)), np.float64)
-    for number, row in enumerate(rows):
-        found[:, filled : filled + row.shape[1]] = row.numpy()
-        filled += row.shape[1]
-        rows[number] = row[:, :0]
-    return found
+            rows.add(torch.stack([_norms(swept, group) for group in groups]).cpu().numpy())
+    return total, rows.done(), plan
 
 
 def _norms(swept: Swept, group: tuple[str, ...]) -> torch.Tensor:

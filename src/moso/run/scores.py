@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from moso.columns import BLOCK, empty_column
 from moso.data.samples import Samples
 from moso.files import write_json, write_table
 from moso.methods import find_method
@@ -75,7 +76,7 @@ def _made_by(given: SeedEvidence, score: Score, settings: Settings) -> dict[str,
 def write_view(job: Job, seed: int) -> None:
     """`scores.parquet`: a row a sample, a column a score."""
     train, home = job.data.train, job.directory.of_seed(job.configuration, seed)
-    part_of = np.empty(len(train), dtype=np.int32)
+    part_of = empty_column(len(train), np.int32)
     for part, positions in enumerate(job.partitions(seed)):
         part_of[positions] = part
     columns = {"id": train.ids, "label": _answers(train), "partition": pa.array(part_of)}
@@ -93,7 +94,16 @@ def _answers(samples: Samples) -> pa.Array:
 def read_scores(home: Path) -> dict[str, NDArray[np.float64]]:
     """Every score below a seed's folder, by name, in dataset order."""
     names = sorted(path.stem for path in (home / "scores").glob("*.parquet"))
-    return {name: pq.read_table(home / "scores" / f"{name}.parquet")["score"].to_numpy() for name in names}
+    return {name: _read_score(home / "scores" / f"{name}.parquet") for name in names}
+
+
+def _read_score(path: Path) -> NDArray[np.float64]:
+    with pq.ParquetFile(path) as file:
+        found, filled = empty_column(file.metadata.num_rows, np.float64), 0
+        for batch in file.iter_batches(BLOCK, columns=["score"]):
+            found[filled : filled + len(batch)] = batch["score"].to_numpy(zero_copy_only=False)
+            filled += len(batch)
+    return found
 
 
 def score_note(home: Path, name: str) -> dict[str, Any]:

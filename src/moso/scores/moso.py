@@ -23,6 +23,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from moso.columns import empty_column
 from moso.evidence import PartitionTerms, StepTerms
 from moso.scores.score import Form, Score, ScoreInput
 
@@ -69,7 +70,8 @@ def per_partition(
     """A score that is computed inside each partition, for all samples: merged by position."""
 
     def compute(given: ScoreInput) -> NDArray[np.float64]:
-        scores = np.full(len(given.keys), np.nan)
+        scores: NDArray[np.float64] = empty_column(len(given.keys), np.float64)
+        scores.fill(np.nan)
         for positions, terms in zip(given.partitions, given.terms, strict=True):
             scores[positions] = of(terms, given.form)
         return scores

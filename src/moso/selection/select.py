@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from moso.columns import taken
 from moso.errors import MosoError
 from moso.selection.budget import kept_count
 from moso.selection.decided import with_decisions
@@ -64,7 +65,7 @@ def select(
     values = np.zeros(count) if found is None else found
     chances = None if probability is None else _numbers(probability, "probability", upper=1.0)
     # Any labels do, names too: selectors see them renumbered without gaps.
-    names, classes = (None, None) if labels is None else np.unique(np.asarray(labels), return_inverse=True)
+    names, classes = (None, None) if labels is None else _renumbered(np.asarray(labels))
     columns = {"labels": classes, "ids": ids, "rows of features": rows, "rows of influences": moves}
     for name, column in {**columns, "probabilities": chances}.items():
         if column is not None and len(column) != count:
@@ -115,6 +116,16 @@ def _positions(
     places = np.empty(count, dtype=np.int64)
     places[order] = np.arange(count)
     return np.sort(places[positions])
+
+
+def _renumbered(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The labels there are, sorted, and the place of each sample's among them."""
+    if labels.dtype != np.int64 or not len(labels) or labels.min() < 0 or labels.max() >= len(labels):
+        return np.unique(labels, return_inverse=True)
+    # The usual case without a sort: class indices.
+    present = np.bincount(labels) > 0
+    names = np.flatnonzero(present)
+    return names, labels if len(names) == len(present) else taken(np.cumsum(present) - 1, labels)
 
 
 def _count(*columns: Any) -> int:

@@ -40,8 +40,10 @@ class Selector:
     def __call__(self, problem: Problem, settings: Settings) -> NDArray[np.int64]:
         """The positions it keeps, checked: exactly as many as the budget, none twice."""
         kept = self.choose(problem) if self.settings is None else self.choose(problem, settings)
-        if len(kept) != problem.budget or len(np.unique(kept)) != problem.budget:
-            found = len(np.unique(kept))
+        mask = np.zeros(len(problem), dtype=bool)
+        mask[kept] = True
+        found = int(np.count_nonzero(mask))
+        if len(kept) != problem.budget or found != problem.budget:
             raise MosoError(f"selector {self.name!r} kept {found} samples where {problem.budget} were to stay")
         return kept
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from moso.columns import counted
+from moso.columns import counted, empty_column
 from moso.data.images import Column, EncodedReader, Names
 from moso.data.readers import Reader
 from moso.data.samples import StoredSamples, check_labels, check_targets
@@ -190,13 +190,22 @@ def read_label_column(
     if not _is_numeric(column.type) or _is_list(column.type):
         raise MosoError(f"labels in {where} are {column.type}; expected whole numbers or class names")
     try:
-        labels = check_labels(column.to_numpy(), None if classes is None else len(classes))
+        labels = check_labels(_as_array(column), None if classes is None else len(classes))
     except MosoError as problem:
         hint = "; if they are numbers to predict, name the column with ?target=COLUMN"
         raise MosoError(f"{where}: {problem}{hint if pa.types.is_floating(column.type) else ''}") from problem
     if classes is not None:
         return labels, tuple(classes)
     return labels, tuple(str(number) for number in range(int(labels.max(initial=-1)) + 1))
+
+
+def _as_array(column: pa.ChunkedArray) -> NDArray[Any]:
+    """A column without missing values, chunk by chunk."""
+    found, filled = empty_column(len(column), column.type.to_pandas_dtype()), 0
+    for chunk in column.chunks:
+        found[filled : filled + len(chunk)] = chunk.to_numpy(zero_copy_only=False)
+        filled += len(chunk)
+    return found
 
 
 def table_samples(

@@ -176,10 +176,10 @@ def _samples(files: Sequence[Path], columns: Columns, classes: Sequence[str] | N
         if missing:
             raise MosoError(f"{file} has no column {missing[0]!r}, which the first file has")
     if columns.image is None and _number_bytes(files, columns.features) > request.memory_limit:
-        answers = _read(files, [columns.label], request.memory_limit)
         reader = mapped_numbers(
             files, columns.features, lambda rows: features_of(rows, columns.features, _where(files))
         )
+        answers = _read(files, [columns.label], request.memory_limit)
         return numbered_samples(answers, columns, classes, _where(files), reader)
     table = _read(files, columns.all(), request.memory_limit)
     return table_samples(table, columns, classes, _where(files), request.resize)

@@ -5,8 +5,9 @@ import multiprocessing.connection
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,15 +21,21 @@ from moso.run.job import Effort, Job
 from moso.run.pieces import Piece, perform, stage_label
 
 
+def _nothing() -> None:
+    return
+
+
 class InProcess:
-    """One piece after the other, here."""
+    """One piece after the other, here; before each `between` is called, which may end it all by an exception."""
 
     def __init__(self, progress: Progress = silent) -> None:
         self.progress = progress
+        self.between: Callable[[], None] = _nothing
 
     def run(self, job: Job, pieces: Sequence[Piece]) -> None:
         """Do all pieces in order."""
         for number, piece in enumerate(pieces, 1):
+            self.between()
             perform(job, piece, self.progress)
             self.progress(stage_label(piece), number, len(pieces))
 
@@ -46,12 +53,14 @@ def local_executor(workers: int, progress: Progress = silent) -> "Iterator[InPro
 class LocalProcesses:
     """Pieces in `workers` processes. Each opens the run directory itself; results go there, not through pipes.
 
-    Use it as a context: the processes live until its end, so that each loads the data once.
+    Use it as a context: the processes live until its end, so that each loads the data once. Before a piece is begun
+    `between` is called, which may end it all by an exception.
     """
 
     def __init__(self, workers: int, progress: Progress = silent) -> None:
         self.workers = workers
         self.progress = progress
+        self.between: Callable[[], None] = _nothing
         self._pool: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> Self:
@@ -76,17 +85,23 @@ class LocalProcesses:
         assert self._pool is not None, "use LocalProcesses as a context"
         job.directory.check_seen_by_others()
         directory = replace(job.directory, root=job.directory.root.resolve())
-        futures: list[Future[None]] = [self._pool.submit(_work, directory, job.effort, piece) for piece in pieces]
+        waiting, at_work, finished = deque(pieces), set[Future[None]](), 0
         try:
-            for number, future in enumerate(as_completed(futures), 1):
-                future.result()
-                self.progress(stage_label(pieces[0]), number, len(pieces))
+            while waiting or at_work:
+                while waiting and len(at_work) < self.workers:
+                    self.between()
+                    at_work.add(self._pool.submit(_work, directory, job.effort, waiting.popleft()))
+                done, at_work = wait(at_work, return_when=FIRST_COMPLETED)
+                for future in done:
+                    future.result()
+                    finished += 1
+                    self.progress(stage_label(pieces[0]), finished, len(pieces))
         except BrokenProcessPool as problem:
             raise MosoError(
                 "a worker process died (killed, or out of memory?); start again to go on, perhaps with fewer --workers"
             ) from problem
         finally:
-            for future in futures:
+            for future in at_work:
                 future.cancel()
 
     def _pass_on(self) -> None:

@@ -90,7 +90,7 @@ def reproduce(
     out_of_time = False
     try:
         with local_executor(asked.jobs, progress) as executor:
-            paced = Paced(executor, asked.jobs, deadline)
+            paced = Paced(executor, deadline)
             _do([cell for cell in cells if cell.key not in results.rows], asked, paced, finished, progress, effort)
     except OutOfTime:
         out_of_time = True

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from moso.errors import MosoError
+from moso.executors import InProcess, LocalProcesses
 from moso.experiments.cells import WAVES, Cell, stated, wave_of
 from moso.experiments.derived import DERIVED, write_derived
 from moso.experiments.places import find_data, place_of
@@ -26,7 +27,7 @@ from moso.run.method_costs import method_costs
 from moso.run.pieces import Piece
 from moso.run.plan import needs_surrogates
 from moso.run.reading import Run
-from moso.run.stages import Executor, begin, score_stage, select_stage, train_stage
+from moso.run.stages import begin, score_stage, select_stage, train_stage
 from moso.training.loop import threads
 
 
@@ -36,22 +37,26 @@ class OutOfTime(Exception):  # noqa: N818 - not an error: the user said when to 
 
 @dataclass
 class Paced:
-    """An executor that does as many pieces at a time as there are jobs, and between them looks at the clock.
+    """An executor that looks at the clock before every piece: beyond the `deadline` nothing is begun.
 
-    `after` is told when some pieces are done. Beyond the `deadline` nothing is begun.
+    `after` is called when some pieces may have come to their end.
     """
 
-    executor: Executor
-    jobs: int = 1
+    executor: InProcess | LocalProcesses
     deadline: float | None = None
     after: Callable[[], None] = field(default=lambda: None)
 
     def run(self, job: Job, pieces: Sequence[Piece]) -> None:
         """Do all pieces in order."""
-        for first in range(0, len(pieces), self.jobs):
-            self.check()
-            self.executor.run(job, pieces[first : first + self.jobs])
+        self.executor.between = self._between
+        try:
+            self.executor.run(job, pieces)
+        finally:
             self.after()
+
+    def _between(self) -> None:
+        self.after()
+        self.check()
 
     def check(self) -> None:
         """Stop here if the time is over."""

@@ -11,6 +11,7 @@ from moso.evaluation.compare import RANDOM, Entry, compared, entries
 from moso.evaluation.statistics import Interval
 from moso.evaluation.summary import FULL
 from moso.experiments.cells import Cell
+from moso.report.naming import told_apart
 from moso.report.text_table import TextTable
 from moso.report.wording import duration, percent
 
@@ -47,7 +48,7 @@ def by_arm(finished: Sequence[Finished]) -> dict[str, list[Finished]]:
 def entries_of(finished: Sequence[Finished]) -> list[Entry]:
     """Seeds gathered, all data first, then as declared."""
     ordered = sorted(finished, key=lambda one: one.row["ratio"] if one.row["method"] != FULL else -1.0)
-    return entries([one.row for one in ordered])
+    return entries(told_apart([one.row for one in ordered]))
 
 
 def ratio_tables(finished: Sequence[Finished]) -> list[TextTable]:

@@ -5,9 +5,11 @@ at any moment leaves the old file or the new one, and at worst a temporary name 
 """
 
 import csv
+import errno
 import io
 import json
 import os
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -70,6 +72,26 @@ def sweep(folder: Path) -> None:
     """Remove what killed writers left under `folder`; call it only while holding the folder's lock."""
     for leftover in folder.rglob(f".*{TEMPORARY}"):
         leftover.unlink(missing_ok=True)
+
+
+def clear_away(folder: Path) -> None:
+    """Remove a folder whose work is done, and in it what killed writers left.
+
+    A writer that outlived its run may add to it at the same moment; then it stays until somebody clears away again.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp()) / "state"
+    >>> write_text(folder / "note.txt", "done")
+    >>> clear_away(folder), clear_away(folder), folder.exists()
+    (None, None, False)
+    """
+    try:
+        shutil.rmtree(folder)
+    except FileNotFoundError:
+        return  # there is none, or another was quicker
+    except OSError as problem:
+        if problem.errno != errno.ENOTEMPTY:
+            raise
 
 
 def write_text(path: Path, text: str) -> None:

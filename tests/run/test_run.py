@@ -12,10 +12,11 @@ from PIL import Image
 import moso
 from moso.errors import MosoError
 from moso.evidence import step_terms
-from moso.executors import LocalProcesses
+from moso.executors import InProcess, LocalProcesses
 from moso.run.configuration import Configuration
 from moso.run.costs import costs
 from moso.run.job import Effort
+from moso.run.stages import begin, evaluate_stage, evaluation_pieces, score_stage, select_stage, train_stage
 from moso.run.training import record_initial_state
 from whole_runs import carried_out
 
@@ -174,3 +175,19 @@ def test_a_run_is_led_from_a_machine_without_the_device_of_its_workers(small_run
     record_initial_state(job, job.configuration.seed)
     with pytest.raises(MosoError, match="device 'cuda' is not available on this machine"):
         job.model(job.configuration.seed)
+
+
+def test_what_a_killed_writer_left_is_cleared_away_with_the_piece(small_run):
+    """A worker that dies while it saves leaves a temporary name where the next one saves."""
+    job = small_run(methods=["moso"])
+    with job.directory.locked():
+        begin(job)
+        train_stage(job, InProcess())
+        score_stage(job, InProcess())
+        select_stage(job)
+        for piece in evaluation_pieces(job):
+            left = job.directory.root / "state" / f"retrain-{piece.name}" / ".position.safetensors.1.moso-tmp"
+            left.parent.mkdir(parents=True)
+            left.write_bytes(b"half")
+        evaluate_stage(job, InProcess())
+    assert not list((job.directory.root / "state").glob("retrain-*"))

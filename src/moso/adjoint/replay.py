@@ -26,6 +26,7 @@ from moso.data.views import load
 from moso.errors import MosoError
 from moso.evidence import check_fits, read_state, write_state
 from moso.evidence.trajectory import point_path
+from moso.files import sweep
 from moso.gradients import Loss, cross_entropy
 from moso.training.loop import Checkpoints, OnStep, TrainingData, position_of, train
 from moso.training.recipe import TrainingRecipe
@@ -63,7 +64,9 @@ class ReplayRecorder:
         """Delete the checkpoints: nobody will go back again."""
         for step in self.steps:
             point_path(self.folder, step).unlink(missing_ok=True)
-        if self.folder.exists():
+        # The folder may be the user's own: what is in it besides stays.
+        sweep(self.folder)
+        if self.folder.exists() and not any(self.folder.iterdir()):
             self.folder.rmdir()
 
 

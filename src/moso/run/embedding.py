@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from moso.errors import MosoError
 from moso.evidence.arrays import writing
-from moso.files import write_json
+from moso.files import clear_away, write_json
 from moso.progress import Progress
 from moso.run.job import Job
 from moso.run.training import checkpoints, computed, piece_name
@@ -85,7 +85,5 @@ def _trained(job: Job, progress: Progress, home: Path, seed: int) -> NDArray[np.
         loader_workers=job.effort.loader_workers,
         progress=progress,
     )
-    position.unlink(missing_ok=True)
-    if position.parent.exists():
-        position.parent.rmdir()
+    clear_away(position.parent)
     return rows

@@ -18,7 +18,7 @@ from moso.evaluation.metrics import measured
 from moso.evaluation.summary import ACCURACY
 from moso.evidence import Recorder, terms_path, write_terms
 from moso.evidence.estimators import IN_RUN
-from moso.files import write_json
+from moso.files import clear_away, write_json
 from moso.progress import Progress
 from moso.run.adjoint import adjoint_path, measure_adjoint
 from moso.run.cells import Cell, cell_path
@@ -161,9 +161,7 @@ def retrain(job: Job, progress: Progress, cell: dict[str, Any]) -> None:
     if not job.effort.team.leads:
         return
     write_json(path, {**asdict(wanted), "samples": samples, **_tested(job, model), "loss": history.loss})
-    position.unlink(missing_ok=True)
-    if position.parent.exists():
-        position.parent.rmdir()
+    clear_away(position.parent)
 
 
 def _tested(job: Job, model: nn.Module) -> dict[str, Any]:

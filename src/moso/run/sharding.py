@@ -11,7 +11,6 @@ What pieces leave for each other lies in `state/part-000/shards/` and goes with 
 configuration and sums are added in one order, so where a shard is scored changes no bit.
 """
 
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from moso.errors import MosoError
 from moso.evidence import StepTerms, Trajectory, TrajectoryPoint, read_state, terms_path, write_state, write_terms
 from moso.evidence.estimators import Load
 from moso.evidence.measure import checked, prepared
+from moso.files import clear_away
 from moso.gradients import Point, directional_derivatives, gradient_sums, mean_of
 from moso.progress import Progress
 from moso.run.job import Job
@@ -146,10 +146,9 @@ def terms_of_shards(job: Job, progress: Progress, seed: int, part: int, step: in
         found = StepTerms(step, point.learning_rates, np.concatenate(dots, axis=1), np.concatenate(norms, axis=1))
         write_terms(whole.terms, checked(found, whole.positions))
         whole.note_seconds(started)
-    if whole.folder.exists():
-        shutil.rmtree(whole.folder)
+    clear_away(whole.folder)
     if whole.folder.parent.exists() and not any(whole.folder.parent.iterdir()):
-        whole.folder.parent.rmdir()
+        clear_away(whole.folder.parent)
 
 
 SHARDED: dict[str, Callable[..., None]] = {

@@ -44,7 +44,8 @@ def reached_figure(rows: Sequence[Row], *, theme: Theme = LIGHT) -> "Figure":
             line = row.entry.line
             shown.append(Mark(row.entry, line.mean, line.spread if len(line.values) > 1 else None, line.values))
     full = next((row.entry.line.mean for row in rows if row.entry.method == FULL), None)
-    return _panels(shown, full, f"test {rows[0].entry.measure.heading}; the line is all data", theme)
+    said = "" if full is None else "; the line is all data"
+    return _panels(shown, full, f"test {rows[0].entry.measure.heading}{said}", theme)
 
 
 @dataclass(frozen=True)

@@ -122,6 +122,8 @@ def deciding(configuration: Configuration, data: str, retraining: Retraining, ch
     found: dict[str, Any] = {"data": data, "method": r.method, "ratio": r.ratio, "seed": r.seed, "network": r.network}
     found |= {"retraining": stated(c.retraining)}
     found |= {"label_noise": c.label_noise, "resize": c.resize, "test_share": c.test_share}
+    if c.validation_share:  # those samples are trained on by nobody
+        found["validation_share"] = c.validation_share
     if r.method != FULL:
         found["match"] = r.match
     if choice is None:

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from moso.errors import MosoError
+from moso.evaluation.detection import detection
+from moso.evaluation.suspects import suspicion
 from moso.executors import InProcess, LocalProcesses
 from moso.experiments.cells import WAVES, Cell, stated, wave_of
 from moso.experiments.derived import DERIVED, write_derived
@@ -27,6 +29,8 @@ from moso.run.method_costs import method_costs
 from moso.run.pieces import Piece
 from moso.run.plan import needs_surrogates
 from moso.run.reading import Run
+from moso.run.scores import read_scores
+from moso.run.selections import read_selection
 from moso.run.stages import begin, score_stage, select_stage, train_stage
 from moso.training.loop import threads
 
@@ -108,7 +112,8 @@ def open_job(data: str, configuration: Configuration, root: Path, out: Path, eff
     found = find_data(data, root, out)
     here = configuration.model_copy(update={"dataset": found.dataset, "labels": found.labels})
     job = Job.open(out / directory_name(data, configuration), here, effort)
-    place, sizes = place_of(data), (len(job.data.train), 0 if job.data.test is None else len(job.data.test))
+    held_out = 0 if job.data.validation is None else len(job.data.validation)
+    place, sizes = place_of(data), (len(job.data.train) + held_out, 0 if job.data.test is None else len(job.data.test))
     if sizes != (place.train, place.test):
         raise MosoError(
             f"{found.dataset} has {sizes[0]} samples to train on and {sizes[1]} to test on, but {data} has "
@@ -164,12 +169,29 @@ def row_of(job: Job, cell: Cell) -> Row:
         "time_steps": c.time_steps,
         "sampling": c.sampling,
         "epochs": [c.surrogate.epochs, c.retraining.epochs],
+        **({"risk": c.risk} if c.risk != "train" else {}),
         "test": 0 if job.data.test is None else len(job.data.test),
+        **_found_wrong(job, cell),
         "seconds": _seconds(job, cell),
         "threads": c.threads,
         "device": c.device,
         **stamp(),
     }
+
+
+def _found_wrong(job: Job, cell: Cell) -> dict[str, float]:
+    """Where labels are known to be wrong: how well the score finds them, and the share of them in what is kept."""
+    if cell.choice is None or job.data.clean_labels is None:
+        return {}
+    wrong = job.data.clean_labels != job.data.train.labels
+    home = job.directory.of_seed(job.configuration, cell.retraining.seed)
+    kept = read_selection(job.directory.root, cell.retraining.selection())
+    found = {"wrong_kept": round(float(wrong[kept].mean()), 5)}
+    score = cell.choice.score
+    if score is not None:
+        own = detection(score.name, suspicion(read_scores(home)[score.name], score.hard), wrong)
+        found |= {"auroc": round(own.auroc, 5), "precision": round(own.precision, 5)}
+    return found
 
 
 def _seconds(job: Job, cell: Cell) -> dict[str, float]:

@@ -4,6 +4,7 @@ from moso.errors import unknown_name
 from moso.experiments import ablations, figures, noise
 from moso.experiments.approximation import APPROXIMATION
 from moso.experiments.declaration import Experiment
+from moso.experiments.faithful import ADJOINT_PRUNING
 from moso.experiments.moso_choice import MOSO_CHOICE
 from moso.experiments.recipe_choice import RECIPE_CHOICE
 
@@ -27,6 +28,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         ablations.TABLE_PARTITIONS,
         ablations.TABLE_EPOCHS,
         APPROXIMATION,
+        ADJOINT_PRUNING,
         RECIPE_CHOICE,
         MOSO_CHOICE,
     )

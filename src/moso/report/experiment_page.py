@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from moso.experiments.cells import Cell, cells_of
-from moso.experiments.declaration import PRESETS, Experiment, Grid
+from moso.experiments.declaration import PRESETS, Arm, Experiment, Grid
 from moso.experiments.engine import Asked, wanted
 from moso.experiments.exact_cells import exact_cells
 from moso.experiments.registry import EXPERIMENTS
@@ -21,6 +21,7 @@ from moso.report.experiment_tables import (
     axis_tables,
     class_tables,
     cost_tables,
+    detection_tables,
     ratio_tables,
 )
 from moso.report.plots import png
@@ -53,8 +54,7 @@ def write_page(experiment: Experiment, preset: str, folder: Path) -> Path:
     else:
         asked = cells_of(declared)
         own, count = [rows[cell.key] for cell in asked if cell.key in rows], len(asked)
-        # Along an axis every arm shows all of its cells, those that it shares with others too.
-        shown = asked if experiment.plot != "arms" else [cell for arm in declared for cell in cells_of([arm])]
+        shown = _by_name(declared)
         found = [Finished(cell, rows[cell.key]) for cell in shown if cell.key in rows]
         tables, figures = (_tables(experiment, found), figures_of(experiment, found)) if found else ([], {})
         about = _recipes(asked)
@@ -70,16 +70,24 @@ def write_page(experiment: Experiment, preset: str, folder: Path) -> Path:
     return folder / f"{name}.md"
 
 
+def _by_name(arms: Sequence[Arm]) -> list[Cell]:
+    """All cells of every name of an arm: what it shares with others stands in each; arms of one name are one."""
+    named: dict[str, list[Arm]] = {}
+    for arm in arms:
+        named.setdefault(arm.name, []).append(arm)
+    return [cell for own in named.values() for cell in cells_of(own)]
+
+
 def _tables(experiment: Experiment, finished: Sequence[Finished]) -> list[TextTable]:
     match experiment.plot:
         case "arms":
-            return axis_tables(finished, experiment.axis, experiment.reference)
+            return [*axis_tables(finished, experiment.axis, experiment.reference), *detection_tables(finished)]
         case "classes":
             return [*class_tables(finished, experiment.reference), *ratio_tables(finished)]
         case "cost":
             return cost_tables(finished)
         case _:
-            return ratio_tables(finished)
+            return [*ratio_tables(finished), *detection_tables(finished)]
 
 
 def _head(

@@ -163,6 +163,36 @@ def class_tables(finished: Sequence[Finished], reference: Mapping[str, float]) -
     return [TextTable("accuracy of the classes before and after pruning, points", columns, texts)]
 
 
+def detection_tables(finished: Sequence[Finished]) -> list[TextTable]:
+    """A table an arm whose wrong labels are known: how well scores find them, and how many are kept."""
+    found = []
+    for name, own in by_arm(finished).items():
+        rows = told_apart([one.row for one in own if "wrong_kept" in one.row])
+        if not rows:
+            continue
+        kept: dict[tuple[str, float], list[float]] = {}
+        scored: dict[str, list[tuple[float, float]]] = {}
+        for row in rows:
+            entry = entries([row])[0].name
+            kept.setdefault((entry, row["ratio"]), []).append(100 * row["wrong_kept"])
+            if "auroc" in row:
+                scored.setdefault(entry, []).append((row["auroc"], 100 * row["precision"]))
+        ratios = sorted({ratio for _, ratio in kept})
+        texts = []
+        for entry in dict.fromkeys(entry for entry, _ in kept):
+            orders = np.array(scored.get(entry, []))
+            said = ["", ""] if not len(orders) else [f"{orders[:, 0].mean():.3f}", f"{orders[:, 1].mean():.1f}"]
+            texts.append([entry, *said, *(spread_text(kept.get((entry, ratio), [])) for ratio in ratios)])
+        left = (f"wrong in what is kept, {percent(ratio)} removed" for ratio in ratios)
+        columns = ["method", "AUROC", "precision in %", *left]
+        note = (
+            "AUROC of the score as an order of suspicion, precision at as many as are wrong; the share of wrong labels "
+            "in what is kept, in %. Means over seeds."
+        )
+        found.append(TextTable("wrong labels" + (f", {name}" if name else ""), columns, texts, note))
+    return found
+
+
 def cost_seconds(row: Row) -> float:
     """What it took to know which samples stay: surrogates, references, measuring, choosing."""
     return float(row["seconds"].get("surrogates", 0.0) + row["seconds"].get("method", 0.0))

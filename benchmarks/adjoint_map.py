@@ -43,7 +43,7 @@ from moso.training.schedule import learning_rate
 OUT = Path(__file__).parent.parent / "docs" / "benchmarks" / "adjoint-map.json"
 PROBES = 8
 SUBSETS = 48
-EXACT_SELF = 20_000  # the exact self term is an adjoint a sample: only where samples x steps are no more
+EXACT_SELF = 60_000  # the exact self term is an adjoint a sample: only where samples x steps are no more
 Array = NDArray[np.float64]
 
 

@@ -1,5 +1,6 @@
 """Every figure and table of the paper is declared, can be, and asks for what the issue asks for."""
 
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,24 @@ def test_experiments_share_cells():
     assert ten <= main
 
 
+def test_faithful_scores_are_compared_as_they_have_to_be():
+    """Both scores under both risks and three selectors, on the same samples as random selection, 3 seeds."""
+    cells = cells_of(find_experiment("adjoint-pruning").of("cpu"))
+    clean = [cell for cell in cells if cell.configuration.label_noise == 0]
+    found = {
+        (cell.retraining.method, cell.retraining.selector, cell.configuration.risk, cell.retraining.seed)
+        for cell in clean
+        if cell.retraining.method != "random"
+    }
+    both = ("moso", "moso-adjoint"), ("top", "balanced", "coverage"), ("train", "validation"), range(3)
+    assert found == set(product(*both))
+    assert {cell.configuration.validation_share for cell in cells} == {0.1}
+    randoms = [cell.retraining for cell in clean if cell.retraining.method == "random"]
+    assert len(randoms) == 6  # one cell for both risks
+    noisy = {(cell.retraining.method, cell.configuration.risk) for cell in cells if cell.configuration.label_noise}
+    assert noisy >= set(product(*both[::2]))
+
+
 def test_keys_hold_what_decides_a_value_and_nothing_else():
     def keys(**settings):
         arm = Arm("digits", {**SETTINGS, **settings}, (Contender("moso"), Contender("random")), (0.5,), 1)
@@ -102,7 +121,7 @@ def test_keys_hold_what_decides_a_value_and_nothing_else():
         other = keys(**changed)
         assert other["moso"] != plain["moso"]
         assert (other["random"], other["full"]) == (plain["random"], plain["full"])
-    for changed in ({"label_noise": 0.2}, {"retraining": {"epochs": 3}}):
+    for changed in ({"label_noise": 0.2}, {"retraining": {"epochs": 3}}, {"validation_share": 0.1}):
         assert not set(keys(**changed).values()) & set(plain.values())
     assert keys(threads=2, device="cpu") == plain
 

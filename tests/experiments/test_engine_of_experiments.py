@@ -6,8 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from sklearn.metrics import roc_auc_score
 from small_experiments import GRID, SETTINGS, SMALL_ARM, small
 
+from moso.data import open_dataset
 from moso.errors import MosoError
 from moso.experiments import pipeline
 from moso.experiments.cells import cells_of
@@ -152,6 +154,29 @@ def test_references_and_scores_of_experiments_are_run_too(tmp_path):
     (run,) = (tmp_path / "runs").iterdir()
     scores = {path.stem: path for path in (run / "scores").glob("*.parquet")}
     assert set(methods) <= set(scores)
+
+
+def test_wrong_labels_found_and_kept_are_told_where_they_are_known(tmp_path):
+    """The oracles are scikit-learn's AUROC and the data set itself."""
+    noisy = {**SETTINGS, "label_noise": 0.3, "validation_share": 0.1, "risk": "validation"}
+    arm = Arm("digits", noisy, (Contender("moso"), Contender("moso-adjoint", "top"), Contender("random")), (0.5,), 1)
+    reproduce(small(arm), asked(tmp_path))
+    rows = {row["method"]: row for row in read_rows(tmp_path / "results/figure-1a.jsonl").values()}
+    (folder,) = (tmp_path / "runs").iterdir()
+    data = open_dataset("digits", label_noise=0.3, seed=0, validation_share=0.1)
+    wrong = data.clean_labels != data.train.labels
+    for name in ("moso", "moso-adjoint"):
+        scores = pq.read_table(folder / f"scores/{name}.parquet")["score"].to_numpy()
+        assert rows[name]["auroc"] == pytest.approx(roc_auc_score(wrong, -scores), abs=1e-5)
+        assert rows[name]["risk"] == "validation"
+        kept = next(
+            pq.read_table(path)["kept"].to_numpy(zero_copy_only=False)
+            for path in (folder / "selections").glob("*.parquet")
+            if json.loads(pq.read_schema(path).metadata[b"moso"])["method"] == name
+        )
+        assert rows[name]["wrong_kept"] == pytest.approx(wrong[kept].mean(), abs=1e-5)
+    assert rows["random"]["wrong_kept"] == pytest.approx(wrong.mean(), abs=0.05)
+    assert not {"auroc", "wrong_kept"} & rows["full"].keys()
 
 
 def test_exact_cells_go_into_a_table_as_well(tmp_path):

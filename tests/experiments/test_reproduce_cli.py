@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -81,7 +82,7 @@ def test_bad_input_is_one_sentence(refused, arguments, sentence):
     assert sentence in refused(*arguments)
 
 
-def made_up(arms, folder, name, seeds=3):
+def made_up(arms, folder, name, **more):
     """A table of made-up numbers: random 50, everything else a point above for each place in the declaration."""
     folder.mkdir(exist_ok=True)
     lines = []
@@ -102,6 +103,7 @@ def made_up(arms, folder, name, seeds=3):
             **{"metric": "accuracy", "unit": "%", "better": "higher", "value": value, "commit": "abc"},
             **{"class_correct": classes, "class_count": [100] * 10, "finished": "2026-01-01T00:00:00Z"},
             "seconds": {"retraining": 1.0, "surrogates": 2.0, "method": 3.0 + number},
+            **more,
         }
         lines.append(json.dumps(row))
     (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
@@ -136,6 +138,22 @@ def test_pages_and_plots_are_made_from_the_table_alone(plot, arms, expected, tmp
     write_page(experiment, "cpu", tmp_path / "results")
     assert (tmp_path / "results" / picture).read_bytes() == first
     write_index(tmp_path / "results")
+
+
+def test_what_arms_share_stands_in_the_table_of_each(tmp_path):
+    """Random selection is one cell however samples are judged; every table has it, and detection where it is known."""
+    plain = replace(ARM, ratios=(0.5,), seeds=2, all_data=False)
+    judged = {risk: {**SETTINGS, "risk": risk, "validation_share": 0.1} for risk in ("train", "validation")}
+    arms = tuple(replace(plain, settings=own, name=risk) for risk, own in judged.items())
+    made_up(arms, tmp_path / "results", "figure-1a", wrong_kept=0.125, auroc=0.75, precision=0.5)
+    text = write_page(small(*arms), "cpu", tmp_path / "results").read_text()
+    for risk in ("train", "validation"):
+        _, _, table = text.partition(f"### test accuracy in %, {risk}")
+        table = table.partition("###")[0]
+        assert "| random (balanced) | 45.00 ± 0.00 (2) |" in table
+        assert "| moso (balanced) | 47.05 ± 0.07 (2) |" in table
+        assert f"### wrong labels, {risk}" in text
+    assert text.count("| moso (balanced) | 0.750 | 50.0 | 12.50 ± 0.00 (2) |") == 2
 
 
 def test_a_reading_is_kept_below_the_numbers(tmp_path):

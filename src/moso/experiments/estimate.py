@@ -18,6 +18,7 @@ from moso.experiments.places import Place, place_of
 from moso.models import build_model
 from moso.run.choice import together
 from moso.run.configuration import Configuration
+from moso.run.estimate import ADJOINT_PROBE, ADJOINT_RUNS
 from moso.run.plan import averages, columns, needs_reference, needs_surrogates
 from moso.selection import kept_count
 from moso.training.loop import TrainingData, threads, train
@@ -111,12 +112,15 @@ Work = tuple[str, str, int, float]
 
 def _evidence(c: Configuration, place: Place, cells: Iterable[Cell]) -> list[Work]:
     choices = [cell.choice for cell in cells if cell.choice is not None]
-    needs, n, epochs = together(choices), place.train, c.surrogate.epochs
+    needs, n, epochs = together(choices), _trained_on(c, place), c.surrogate.epochs
     found: list[Work] = []
     if needs_surrogates(needs):
         found.append(("surrogates", c.model, c.partitions, n * epochs))
     if "terms" in needs:
         found.append(("scoring", c.model, c.partitions * c.time_steps, SCORING * n * c.time_steps))
+    if "adjoint" in needs:
+        runs = ADJOINT_RUNS + ADJOINT_PROBE * c.probes
+        found.append(("adjoint", c.model, c.partitions, runs * n * epochs))
     if any(choice.method.startswith("moso-robust") for choice in choices):
         found.append(("robust scoring", c.model, c.partitions * c.time_steps, SCORING * n * c.time_steps))
     if needs_reference(needs) and c.partitions > 1:
@@ -136,9 +140,14 @@ def _retrainings(c: Configuration, place: Place, cells: Iterable[Cell]) -> list[
     found: list[Work] = []
     for cell in cells:
         own = cell.retraining
-        kept = place.train if own.match == "steps" else kept_count(place.train, own.ratio)
+        n = _trained_on(c, place)
+        kept = n if own.match == "steps" else kept_count(n, own.ratio)
         found.append(("retraining", own.network, 1, float(c.retraining.epochs * kept)))
     return found
+
+
+def _trained_on(c: Configuration, place: Place) -> int:
+    return round(place.train * (1 - c.validation_share))
 
 
 def _exact(cells: Sequence[ExactCell]) -> Cost:

@@ -1,4 +1,4 @@
-"""What faithful scores buy: pruning by Proposition 1.1 and by the adjoint, judged by the training and a validation risk.
+"""What faithful scores buy: pruning by Proposition 1.1 and by the adjoint, judged by training and validation risk.
 
 A tenth of the training split is held out in every arm, so that both risks choose from the same samples. With label
 noise its labels are right: `--risk validation` is told a little truth, which is what a validation set is for.
@@ -40,8 +40,8 @@ ADJOINT_PRUNING = Experiment(
     "adjoint-pruning",
     "beyond the paper",
     "pruning by Proposition 1.1 and by the derivative of the run, with two risks",
-    "The adjoint ranks like true leave-one-out where Proposition 1.1 does not. Is what it keeps better to train on, and "
-    "does it find wrong labels?",
+    "The adjoint ranks like true leave-one-out where Proposition 1.1 does not. Is what it keeps better to train on? "
+    "Does it find wrong labels?",
     "ratios",
     {
         "cpu": (*_arms(CPU, 0.0, CPU_SEEDS), *_arms(CPU, NOISE, 1)),

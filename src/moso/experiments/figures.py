@@ -7,6 +7,7 @@ from moso.experiments.settings import (
     BASELINES,
     COVERED,
     CPU,
+    CPU_LOW_RATIO,
     CPU_MORE_SEEDS,
     CPU_RATIOS,
     CPU_SEEDS,
@@ -36,7 +37,8 @@ FIGURE_1A = Experiment(
     {
         "cpu": (
             Arm("cifar100", CPU, _ALL, CPU_RATIOS, CPU_SEEDS, baselines=BASELINES),
-            Arm("cifar100", CPU, (*RANDOM, *MOSO, COVERED), (0.7, 0.8), CPU_MORE_SEEDS, all_data=False),
+            Arm("cifar100", CPU, (RANDOM[1], *MOSO, *PUBLISHED), (CPU_LOW_RATIO,), CPU_SEEDS, all_data=False),
+            Arm("cifar100", CPU, (*RANDOM, *MOSO, COVERED), CPU_RATIOS, CPU_MORE_SEEDS, all_data=False),
         ),
         "paper": (Arm("cifar100", PAPER, _ALL, PAPER_RATIOS, PAPER_SEEDS, baselines=BASELINES),),
     },
@@ -109,12 +111,19 @@ EVERY_METHOD = Experiment(
     "a middle, does not.",
     "ratios",
     {
-        "cpu": (Arm("cifar100", CPU, (*RANDOM, *_EVERY), (0.8,), CPU_SEEDS),),
+        "cpu": (Arm("cifar100", CPU, (*RANDOM, *_EVERY), (0.8,), 1, all_data=False),),
         "paper": (Arm("cifar100", PAPER, (*RANDOM, *_EVERY), PAPER_RATIOS, PAPER_SEEDS),),
     },
 )
 
-_UNSEEN_CPU = Arm("cifar100", CPU, (*RANDOM, *MOSO, Contender("ssp"), Contender("opt")), (0.8,), CPU_SEEDS)
+_UNSEEN_CPU = Arm(
+    "cifar100",
+    CPU,
+    (RANDOM[1], *MOSO, Contender("ssp"), Contender("opt")),
+    (0.8,),
+    CPU_SEEDS,
+    all_data=False,
+)
 _UNSEEN_PAPER = Arm("cifar100", PAPER, (*RANDOM, *MOSO, *PUBLISHED), PAPER_RATIOS, PAPER_SEEDS)
 
 GENERALIZATION_SENET = Experiment(
@@ -136,7 +145,7 @@ GENERALIZATION_EFFICIENTNET = Experiment(
     "MoSo matches or outperforms SSP and OPT on a network it has not seen.",
     "ratios",
     {
-        "cpu": (replace(_UNSEEN_CPU, network=_SMALL_EFFICIENTNET, seeds=2, all_data=False),),
+        "cpu": (replace(_UNSEEN_CPU, network=_SMALL_EFFICIENTNET, seeds=2),),
         "paper": (replace(_UNSEEN_PAPER, network="efficientnet-b0"),),
     },
 )

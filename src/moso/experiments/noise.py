@@ -1,5 +1,7 @@
 """Robustness to label noise: the paper's 20 %, labels that people really gave, and a sweep to where MoSo breaks."""
 
+from dataclasses import replace
+
 from moso.experiments.declaration import Arm, Contender, Experiment, Preset
 from moso.experiments.settings import (
     CPU,
@@ -29,6 +31,12 @@ def _noisy(settings: Settings, rate: float = RATE) -> Settings:
     return {**settings, "label_noise": rate}
 
 
+def _cpu(data: str, settings: Settings) -> tuple[Arm, ...]:
+    """All data takes as long as five retrainings, and is there for scale: one seed of it."""
+    plain = Arm(data, settings, _SOME, (0.8,), CPU_SEEDS, all_data=False)
+    return plain, replace(plain, seeds=1, all_data=True)
+
+
 LABEL_NOISE_CIFAR100 = Experiment(
     "label-noise-cifar100",
     "Figure 3 (c)",
@@ -36,7 +44,7 @@ LABEL_NOISE_CIFAR100 = Experiment(
     _CLAIM,
     "ratios",
     {
-        "cpu": (Arm("cifar100", _noisy(CPU), _SOME, (0.8,), CPU_SEEDS),),
+        "cpu": _cpu("cifar100", _noisy(CPU)),
         "paper": (Arm("cifar100", _noisy(PAPER), _ALL, PAPER_RATIOS, PAPER_SEEDS),),
     },
 )
@@ -48,7 +56,7 @@ LABEL_NOISE_TINY = Experiment(
     _CLAIM,
     "ratios",
     {
-        "cpu": (Arm("tiny-imagenet-subset", _noisy(CPU_TINY), _SOME, (0.8,), CPU_SEEDS),),
+        "cpu": _cpu("tiny-imagenet-subset", _noisy(CPU_TINY)),
         "paper": (Arm("tiny-imagenet", _noisy(PAPER_TINY), _ALL, PAPER_RATIOS, PAPER_SEEDS),),
     },
 )
@@ -60,7 +68,7 @@ LABEL_NOISE_HUMAN = Experiment(
     "Not in the paper: does what holds for labels drawn at random hold for the mistakes that people make?",
     "ratios",
     {
-        "cpu": (Arm("cifar100n", CPU, _SOME, (0.8,), CPU_SEEDS),),
+        "cpu": _cpu("cifar100n", CPU),
         "paper": (Arm("cifar100n", PAPER, _ALL, PAPER_RATIOS, PAPER_SEEDS),),
     },
 )

@@ -6,6 +6,7 @@ scores with the true change of risk. Rows are written as they are done; a run th
 
     python -m benchmarks.adjoint_map                     # all cells; one thread
     python -m benchmarks.adjoint_map --only tanh-200     # cells whose name begins so
+    python -m benchmarks.adjoint_map --only tanh-norm-200-100x0.1 --probes 16 --out more-probes.json
 """
 
 import argparse
@@ -109,7 +110,7 @@ def data_of(cell: Cell) -> TrainingData:
     return TrainingData(samples.relabelled(noisy).evaluation_view(), np.arange(cell.samples), samples.keys)
 
 
-def measured(cell: Cell) -> dict[str, Any]:
+def measured(cell: Cell, probes: int = PROBES) -> dict[str, Any]:
     """One row of the map."""
     started = time.perf_counter()
     data, model = data_of(cell), build(cell)
@@ -122,7 +123,7 @@ def measured(cell: Cell) -> dict[str, Any]:
         momentum=cell.momentum,
     )
     exact = exact_scores(model, data, recipe, seed=cell.seed, total_steps=cell.steps, dtype=torch.float64)
-    scores = {**_moso(model, data, exact.trajectory), **_adjoint(cell, model, data, recipe)}
+    scores = {**_moso(model, data, exact.trajectory), **_adjoint(cell, model, data, recipe, probes)}
     refused = {}
     inputs, labels = data.view.batch(data.positions)
     for name, rival in RIVALS.items():
@@ -148,15 +149,15 @@ def _moso(model: nn.Module, data: TrainingData, trajectory: Trajectory) -> dict[
     return {"moso": moso(terms, "paper"), "centred": moso(terms, "centred")}
 
 
-def _adjoint(cell: Cell, model: nn.Module, data: TrainingData, recipe: TrainingRecipe) -> dict[str, Array]:
+def _adjoint(cell: Cell, model: nn.Module, data: TrainingData, recipe: TrainingRecipe, probes: int) -> dict[str, Array]:
     start, loss = at_precision(model, cross_entropy, torch.float64)
     trained, _ = at_precision(model, cross_entropy, torch.float64)
     with tempfile.TemporaryDirectory() as folder:
         recorder = ReplayRecorder(Path(folder), cell.steps)
         train(trained, data, recipe, seed=cell.seed, total_steps=cell.steps, loss=loss, on_step=recorder.step)
         replay = Replay(Path(folder), start, data, recipe, cell.seed, cell.steps, loss)
-        probed = adjoint_sweep(replay, probes=PROBES)
-        found = {"adjoint": probed.change, "adjoint-8-probes": probed.scores()}
+        probed = adjoint_sweep(replay, probes=probes)
+        found = {"adjoint": probed.change, f"adjoint-{probes}-probes": probed.scores()}
         found["unshrunk"] = replace(probed, own_variance=None).scores()
         if _affordable(cell):
             found["adjoint-self"] = adjoint_sweep(replay, probes=cell.samples).scores()
@@ -207,6 +208,7 @@ def _rank(one: Array, other: Array) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="cells whose name begins so")
+    parser.add_argument("--probes", type=int, default=PROBES, help="the table's is 8; give another --out with others")
     parser.add_argument("--out", type=Path, default=OUT)
     given = parser.parse_args()
     torch.set_num_threads(1)
@@ -214,7 +216,7 @@ def main() -> None:
     for cell in cells():
         if cell.name in rows or not cell.name.startswith(given.only):
             continue
-        rows[cell.name] = measured(cell)
+        rows[cell.name] = measured(cell, given.probes)
         write_json(given.out, rows)
         print(cell.name, rows[cell.name]["spearman"], rows[cell.name]["lds"], rows[cell.name]["refused"], flush=True)
 

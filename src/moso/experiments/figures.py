@@ -12,6 +12,7 @@ from moso.experiments.settings import (
     CPU_RATIOS,
     CPU_SEEDS,
     CPU_TINY,
+    FAITHFUL,
     MOSO,
     PAPER,
     PAPER_IMAGENET,
@@ -36,11 +37,11 @@ FIGURE_1A = Experiment(
     "ratios",
     {
         "cpu": (
-            Arm("cifar100", CPU, _ALL, CPU_RATIOS, CPU_SEEDS, baselines=BASELINES),
+            Arm("cifar100", CPU, (*_ALL, FAITHFUL), CPU_RATIOS, CPU_SEEDS, baselines=BASELINES),
             Arm("cifar100", CPU, (RANDOM[1], *MOSO, *PUBLISHED), (CPU_LOW_RATIO,), CPU_SEEDS, all_data=False),
             Arm("cifar100", CPU, (*RANDOM, *MOSO, COVERED), CPU_RATIOS, CPU_MORE_SEEDS, all_data=False),
         ),
-        "paper": (Arm("cifar100", PAPER, _ALL, PAPER_RATIOS, PAPER_SEEDS, baselines=BASELINES),),
+        "paper": (Arm("cifar100", PAPER, (*_ALL, FAITHFUL), PAPER_RATIOS, PAPER_SEEDS, baselines=BASELINES),),
     },
 )
 

@@ -11,6 +11,8 @@ RANDOM = (Contender("random"), Contender("random", "balanced"))
 PUBLISHED = tuple(map(Contender, ("herding", "forgetting", "grand", "el2n", "opt", "ssp", "moderate")))
 # Beyond the paper: the worst of each class cut off, the rest covered evenly.
 COVERED = Contender("moso-rank", "coverage", {"cut": 0.3, "classes": "balanced"})
+# Beyond the paper: Definition 1 by the derivative of the run itself, several trainings of every surrogate.
+FAITHFUL = Contender("moso-adjoint", "balanced")
 BASELINES = (RS2,)
 
 Settings = Mapping[str, Any]

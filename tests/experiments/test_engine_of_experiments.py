@@ -1,6 +1,8 @@
 """The engine: finished cells are in the table at once and never run again, whatever happens in between."""
 
+import gc
 import json
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -154,6 +156,22 @@ def test_references_and_scores_of_experiments_are_run_too(tmp_path):
     (run,) = (tmp_path / "runs").iterdir()
     scores = {path.stem: path for path in (run / "scores").glob("*.parquet")}
     assert set(methods) <= set(scores)
+
+
+def test_a_pipeline_that_is_done_is_let_go(tmp_path, monkeypatch):
+    """An experiment of forty pipelines holds the data of one, not of forty."""
+    opened = []
+
+    def watched(*arguments, open_job=pipeline.open_job):
+        job = open_job(*arguments)
+        opened.append(weakref.ref(job))
+        return job
+
+    monkeypatch.setattr(pipeline, "open_job", watched)
+    reproduce(small(replace(SMALL_ARM, seeds=3, all_data=False)), asked(tmp_path))
+    gc.collect()
+    assert len(opened) == 3
+    assert [job() for job in opened] == [None] * 3
 
 
 def test_wrong_labels_found_and_kept_are_told_where_they_are_known(tmp_path):

@@ -1,8 +1,8 @@
 """A job: a run directory together with everything the pieces of its work need at hand."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +58,7 @@ class Job:
     effort: Effort = Effort()
     own_metric: PerSample | None = None
     own_risk: Risk | None = None
+    _partitions: dict[int, list[NDArray[np.int64]]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def open(
@@ -122,11 +123,13 @@ class Job:
             return mean_loss(self.loss)  # what outputs mean is the user's secret: log rates, quantiles, logits
         return r_squared(test.answers)
 
-    @lru_cache(maxsize=16)  # noqa: B019 - a job lives as long as its process
     def partitions(self, seed: int) -> list[NDArray[np.int64]]:
         """The positions of every partition under this seed."""
-        train = self.data.train
-        return partition(train.keys, train.labels, self.configuration.partitions, seed)
+        # Held by the job itself: a cache of the class would keep every job of a long experiment alive, data and all.
+        if seed not in self._partitions:
+            train = self.data.train
+            self._partitions[seed] = partition(train.keys, train.labels, self.configuration.partitions, seed)
+        return self._partitions[seed]
 
     def training_data(self, recipe: TrainingRecipe, positions: NDArray[np.int64], seed: int) -> TrainingData:
         """What a network learns from: the training view of these positions."""

@@ -144,15 +144,16 @@ def test_what_arms_share_stands_in_the_table_of_each(tmp_path):
     """Random selection is one cell however samples are judged; every table has it, and detection where it is known."""
     plain = replace(ARM, ratios=(0.5,), seeds=2, all_data=False)
     judged = {risk: {**SETTINGS, "risk": risk, "validation_share": 0.1} for risk in ("train", "validation")}
-    arms = tuple(replace(plain, settings=own, name=risk) for risk, own in judged.items())
+    arms = tuple(replace(plain, settings=own, name=f"{risk}, 20% noise") for risk, own in judged.items())
     made_up(arms, tmp_path / "results", "figure-1a", wrong_kept=0.125, auroc=0.75, precision=0.5)
     text = write_page(small(*arms), "cpu", tmp_path / "results").read_text()
-    for risk in ("train", "validation"):
+    for risk in ("train, 20% noise", "validation, 20% noise"):
         _, _, table = text.partition(f"### test accuracy in %, {risk}")
         table = table.partition("###")[0]
         assert "| random (balanced) | 45.00 ± 0.00 (2) |" in table
         assert "| moso (balanced) | 47.05 ± 0.07 (2) |" in table
         assert f"### wrong labels, {risk}" in text
+    assert "(figure-1a-train-20-noise.png)" in text
     assert text.count("| moso (balanced) | 0.750 | 50.0 | 12.50 ± 0.00 (2) |") == 2
 
 

@@ -135,11 +135,12 @@ def _recipes(cells: Sequence[Cell]) -> list[str]:
     for cell in cells:
         c = cell.configuration
         noise = f", {c.label_noise:.0%} label noise" if c.label_noise else ""
+        held_out = f", {c.validation_share:.0%} held out, {c.risk} risk" if c.validation_share else ""
         network = f", retrained {cell.arm.network}" if cell.arm.network else ""
         name = f"{cell.arm.name}: " if cell.arm.name else ""
         found[
-            f"{name}{cell.arm.data}{noise}; network {c.model}{network}; recipe `{c.recipe}`, {c.surrogate.epochs} "
-            f"surrogate and {c.retraining.epochs} retraining epochs, equal {c.match}; {c.partitions} partitions, "
+            f"{name}{cell.arm.data}{noise}{held_out}; network {c.model}{network}; recipe `{c.recipe}`, "
+            f"{c.surrogate.epochs} surrogate and {c.retraining.epochs} retraining epochs, equal {c.match}; {c.partitions} partitions, "
             f"{c.time_steps} {c.sampling} time steps"
         ] = None
     return list(found)

@@ -1,5 +1,6 @@
 """The plots of an experiment, from the finished cells of its table alone."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,8 @@ def _ratio_figures(finished: Sequence[Finished]) -> dict[str, "Figure"]:
         if all(entry.method == FULL for entry in entries_here):
             continue
         rows = compared(entries_here, int(own[0].row["test"]))
-        end = f"-{name.replace(' ', '-')}" if name else ""
+        # Part of a file's name, and so of an address: a per cent sign would not be one there.
+        end = f"-{re.sub('[^a-z0-9]+', '-', name.lower())}" if name else ""
         few = len({entry.name for entry in entries_here}) <= LINES
         found[end] = accuracy_figure([entry.line for entry in entries_here]) if few else reached_figure(rows)
         if any(row.against_random is not None and row.entry.method != FULL for row in rows):

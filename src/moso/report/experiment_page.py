@@ -140,8 +140,8 @@ def _recipes(cells: Sequence[Cell]) -> list[str]:
         name = f"{cell.arm.name}: " if cell.arm.name else ""
         found[
             f"{name}{cell.arm.data}{noise}{held_out}; network {c.model}{network}; recipe `{c.recipe}`, "
-            f"{c.surrogate.epochs} surrogate and {c.retraining.epochs} retraining epochs, equal {c.match}; {c.partitions} partitions, "
-            f"{c.time_steps} {c.sampling} time steps"
+            f"{c.surrogate.epochs} surrogate and {c.retraining.epochs} retraining epochs, equal {c.match}; "
+            f"{c.partitions} partitions, {c.time_steps} {c.sampling} time steps"
         ] = None
     return list(found)
 

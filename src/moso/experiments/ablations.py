@@ -4,6 +4,7 @@ from moso.evidence import Sampling
 from moso.experiments.declaration import Arm, Contender, Experiment
 from moso.experiments.derived import FEWER
 from moso.experiments.settings import (
+    BALANCED,
     CPU,
     CPU_SEEDS,
     MOSO,
@@ -41,7 +42,7 @@ def _by_steps(settings: Settings, counts: tuple[int, ...], scores: tuple[str, ..
             contenders = tuple(Contender(f"{name}{suffix}", label=name) for name in scores)
             name = f"{way}, {count} steps" if count > 1 else f"{way}, 1 step"
             own = {**settings, "sampling": way}
-            contenders = (*contenders, RANDOM[1])
+            contenders = (*contenders, BALANCED)
             arms.append(Arm("cifar100", own, contenders, (0.4,), seeds, name, float(count), series=way, all_data=False))
     return tuple(arms)
 
@@ -65,7 +66,7 @@ def _by_partitions(settings: Settings, seeds: int) -> tuple[Arm, ...]:
         Arm(
             "cifar100",
             {**settings, "partitions": count},
-            (*MOSO, RANDOM[1]),
+            (*MOSO, BALANCED),
             (0.2,),
             seeds,
             name="1 partition" if count == 1 else f"{count} partitions",
@@ -93,7 +94,7 @@ def _by_epochs(settings: Settings, epochs: tuple[int, ...], seeds: int) -> tuple
         Arm(
             "cifar100",
             {**settings, "surrogate": {"epochs": count}},
-            (*MOSO, RANDOM[1]),
+            (*MOSO, BALANCED),
             (0.2,),
             seeds,
             name=f"{count} epochs",

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from moso.experiments.declaration import Arm, Contender, Experiment
 from moso.experiments.settings import (
+    BALANCED,
     BASELINES,
     COVERED,
     CPU,
@@ -38,7 +39,7 @@ FIGURE_1A = Experiment(
     {
         "cpu": (
             Arm("cifar100", CPU, (*_ALL, FAITHFUL), CPU_RATIOS, CPU_SEEDS, baselines=BASELINES),
-            Arm("cifar100", CPU, (RANDOM[1], *MOSO, *PUBLISHED), (CPU_LOW_RATIO,), CPU_SEEDS, all_data=False),
+            Arm("cifar100", CPU, (BALANCED, *MOSO, *PUBLISHED), (CPU_LOW_RATIO,), CPU_SEEDS, all_data=False),
             Arm("cifar100", CPU, (*RANDOM, *MOSO, COVERED), CPU_RATIOS, CPU_MORE_SEEDS, all_data=False),
         ),
         "paper": (Arm("cifar100", PAPER, (*_ALL, FAITHFUL), PAPER_RATIOS, PAPER_SEEDS, baselines=BASELINES),),
@@ -120,7 +121,7 @@ EVERY_METHOD = Experiment(
 _UNSEEN_CPU = Arm(
     "cifar100",
     CPU,
-    (RANDOM[1], *MOSO, Contender("ssp"), Contender("opt")),
+    (BALANCED, *MOSO, Contender("ssp"), Contender("opt")),
     (0.8,),
     CPU_SEEDS,
     all_data=False,

@@ -5,7 +5,7 @@ to hold on the test split afterwards, in `figure-1a`.
 """
 
 from moso.experiments.declaration import Arm, Contender, Experiment
-from moso.experiments.settings import CPU, MOSO, RANDOM, Settings
+from moso.experiments.settings import BALANCED, CPU, MOSO, RANDOM, Settings
 
 _RATIO = 0.8
 _CUTS = (0.0, 0.1, 0.3, 0.5)
@@ -22,7 +22,7 @@ _SELECTED = (
 
 
 def _other(name: str, settings: Settings) -> Arm:
-    contenders = (RANDOM[1], *MOSO)
+    contenders = (BALANCED, *MOSO)
     return Arm("cifar100-held-out", {**CPU, **settings}, contenders, (_RATIO,), 1, name=name, all_data=False)
 
 

@@ -7,7 +7,8 @@ from moso.evaluation.baselines import RS2
 from moso.experiments.declaration import Contender
 
 MOSO = (Contender("moso"), Contender("moso-standardised"), Contender("moso-rank"))
-RANDOM = (Contender("random"), Contender("random", "balanced"))
+BALANCED = Contender("random", "balanced")
+RANDOM = (Contender("random"), BALANCED)
 PUBLISHED = tuple(map(Contender, ("herding", "forgetting", "grand", "el2n", "opt", "ssp", "moderate")))
 # Beyond the paper: the worst of each class cut off, the rest covered evenly.
 COVERED = Contender("moso-rank", "coverage", {"cut": 0.3, "classes": "balanced"})

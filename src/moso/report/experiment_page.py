@@ -115,12 +115,12 @@ def _head(
 
 
 def _each_pipeline_once(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Lines whose seconds add up: surrogates and what methods take are shared by the ratios of a seed."""
+    """Lines whose seconds add up: surrogates and scores are shared by the ratios and selectors of a seed."""
     seen, found = set[tuple[str, ...]](), []
     for row in rows:
         own = dict(row["seconds"])
-        pipeline = ("data", "label_noise", "seed", "model", "partitions", "epochs", "sampling")
-        for part, names in (("surrogates", pipeline), ("method", (*pipeline, "method", "selector"))):
+        pipeline = ("data", "label_noise", "risk", "seed", "model", "partitions", "epochs", "sampling")
+        for part, names in (("surrogates", pipeline), ("method", (*pipeline, "method"))):
             shared = part, *(str(row.get(name)) for name in names)
             if shared in seen:
                 own[part] = 0.0

@@ -18,8 +18,9 @@ from moso.experiments.cells import cells_of
 from moso.experiments.declaration import Arm, Contender
 from moso.experiments.engine import Asked, reproduce
 from moso.experiments.places import PLACES
-from moso.experiments.publish import PUBLISHED, publish_scores
+from moso.experiments.publish import publish_scores
 from moso.experiments.results import Results, read_rows
+from moso.experiments.settings import MOSO
 from moso.run import Configuration, Job
 from whole_runs import carried_out
 
@@ -231,18 +232,30 @@ def test_the_order_is_what_costs_least_first():
     assert [cell.retraining.ratio for cell in cells[:5]] == [0.8, 0.8, 0.2, 0.2, 0.0]
 
 
-def test_scores_are_published_with_what_made_them(finished, tmp_path):
-    arm = Arm("digits", SETTINGS, tuple(map(Contender, PUBLISHED)), (0.5,), 1)
+def test_scores_are_published_with_what_made_them(tmp_path):
+    names, file = [one.method for one in MOSO], tmp_path / "scores.parquet"
+    arm = Arm("digits", SETTINGS, (*MOSO, Contender("random")), (0.5,), 2)
     with pytest.raises(MosoError, match="no run below"):
-        publish_scores(cells_of([arm]), tmp_path / "runs", tmp_path / "scores.parquet")
+        publish_scores(cells_of([arm]), tmp_path / "runs", file)
     reproduce(small(arm), asked(tmp_path))
-    run = publish_scores(cells_of([arm]), tmp_path / "runs", tmp_path / "scores.parquet")
-    table = pq.read_table(tmp_path / "scores.parquet")
-    assert table.column_names == ["id", "label", "partition", *PUBLISHED]
+    (run,) = publish_scores(cells_of([arm], seeds=1), tmp_path / "runs", file)
+    table = pq.read_table(file)
+    assert table.column_names == ["id", "label", "partition", *names]
     np.testing.assert_allclose(table["moso-rank"].to_numpy(), run.scores()["moso-rank"], rtol=1e-6)
-    note = json.loads(table.schema.metadata[b"moso"])
-    assert note["configuration"]["dataset"] == "digits"
-    assert note["configuration"]["surrogate"]["epochs"] == 2
+    note = json.loads(table.schema.metadata[b"moso"])["configurations"]
+    assert note["moso"]["dataset"] == "digits"
+    assert note["moso"]["surrogate"]["epochs"] == 2
+
+    _, second = publish_scores(cells_of([arm]), tmp_path / "runs", file)
+    table = pq.read_table(file)
+    both = [f"{name}, seed {seed}" for seed in (0, 1) for name in ("partition", *names)]
+    assert table.column_names == ["id", "label", *both]
+    np.testing.assert_allclose(table["moso, seed 1"].to_numpy(), second.scores()["moso"], rtol=1e-6)
+
+    noisy = replace(arm, settings={**SETTINGS, "label_noise": 0.4}, seeds=1)
+    reproduce(small(noisy), asked(tmp_path))
+    with pytest.raises(MosoError, match=r"other samples or labels .* --only"):
+        publish_scores(cells_of([arm, noisy]), tmp_path / "runs", file)
 
 
 def test_other_data_under_the_same_name_is_refused(tmp_path, monkeypatch):

@@ -52,7 +52,7 @@ def reproduce_command(
     page: Annotated[bool, typer.Option("--page", help="only make page and plots again, from the table")] = False,
     scores: Annotated[
         Path | None,
-        typer.Option("--scores", help="only write MoSo's scores of the first seed to FILE.parquet", show_default=False),
+        typer.Option("--scores", help="only write MoSo scores of finished runs to FILE.parquet", show_default=False),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="say what is left to do and how long it takes")] = False,
     quiet: Quiet = False,
@@ -68,8 +68,9 @@ def reproduce_command(
         _pages(experiment, asked, quiet)
         return
     if scores is not None:
-        run = publish_scores([cell for cell in wanted(experiment, asked) if isinstance(cell, Cell)], out, scores)
-        console().print(f"scores of {run.directory.root} written to {scores}", soft_wrap=True)
+        runs = publish_scores([cell for cell in wanted(experiment, asked) if isinstance(cell, Cell)], out, scores)
+        of = ", ".join(str(run.directory.root) for run in runs)
+        console().print(f"scores of {of} written to {scores}", soft_wrap=True)
         return
     if dry_run:
         _plan(experiment, asked)

@@ -3,34 +3,61 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from moso.errors import MosoError
-from moso.experiments.cells import Cell
+from moso.experiments.cells import Cell, by_pipeline
 from moso.experiments.pipeline import directory_name
 from moso.experiments.provenance import commit
-from moso.experiments.settings import MOSO
 from moso.files import write_table
 from moso.run.reading import Run
 
-PUBLISHED = tuple(contender.method for contender in MOSO)
 
+def publish_scores(cells: Sequence[Cell], out: Path, path: Path) -> list[Run]:
+    """Write the MoSo scores of every pipeline that has any: id, label, the partition, and a float32 column a score.
 
-def publish_scores(cells: Sequence[Cell], out: Path, path: Path) -> Run:
-    """Write the MoSo scores of the first pipeline that has them: id, label, partition, and a float32 column a score.
-
-    The file's metadata has, as JSON under `moso`, the configuration of the run and the commit.
+    Columns of a single pipeline are called by their scores, those of several also by arm and seed. The file's metadata
+    has, as JSON under `moso`, the configuration that each column's run had and the commit.
     """
-    for cell in cells:
-        root = out / directory_name(cell.arm.data, cell.configuration)
-        run = Run.open(root) if (root / "scores.parquet").exists() else None
-        if run is not None and set(PUBLISHED) <= set(run.scores()):
-            table = run.table()
-            columns = {name: table[name] for name in ("id", "label", "partition")}
-            columns |= {name: table[name].cast(pa.float32()) for name in PUBLISHED}
-            made = cell.configuration.model_dump(mode="json") | {"dataset": cell.arm.data}
-            note = {"moso": json.dumps({"configuration": made, "commit": commit()})}
-            write_table(path, pa.table(columns).replace_schema_metadata(note))
-            return run
-    raise MosoError(f"no run below {out} has MoSo's scores yet; run the experiment first")
+    found = [
+        (own[0], run, names)
+        for own in by_pipeline(cells)
+        if (run := _run(own[0], out)) is not None and (names := _of(own, run))
+    ]
+    if not found:
+        raise MosoError(f"no run below {out} has MoSo's scores yet; run the experiment first")
+    first = found[0][1]
+    samples = {name: first.table()[name] for name in ("id", "label")}
+    columns: dict[str, pa.ChunkedArray] = {}
+    made: dict[str, Any] = {}
+    for cell, run, names in found:
+        table = run.table()
+        if any(not table[name].equals(samples[name]) for name in samples):
+            raise MosoError(
+                f"{run.directory.root} has other samples or labels than {first.directory.root}; "
+                "choose what belongs into one file with --only"
+            )
+        titles = {name: name if len(found) == 1 else _title(name, cell) for name in ("partition", *names)}
+        for name, title in titles.items():
+            columns[title] = table[name] if name == "partition" else table[name].cast(pa.float32())
+            made[title] = cell.configuration.model_dump(mode="json") | {"dataset": cell.arm.data}
+    note = {"moso": json.dumps({"configurations": made, "commit": commit()})}
+    write_table(path, pa.table({**samples, **columns}).replace_schema_metadata(note))
+    return [run for _, run, _ in found]
+
+
+def _run(cell: Cell, out: Path) -> Run | None:
+    root = out / directory_name(cell.arm.data, cell.configuration)
+    return Run.open(root) if (root / "scores.parquet").exists() else None
+
+
+def _of(cells: Sequence[Cell], run: Run) -> list[str]:
+    """The scores of MoSo's family that these cells ask for and this run has, in the order of the declaration."""
+    asked = dict.fromkeys(cell.retraining.method for cell in cells if cell.retraining.method.startswith("moso"))
+    return [name for name in asked if name in run.scores()]
+
+
+def _title(name: str, cell: Cell) -> str:
+    return ", ".join(part for part in (name, cell.arm.name, f"seed {cell.configuration.seed}") if part)

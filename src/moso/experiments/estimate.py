@@ -151,7 +151,7 @@ def _trained_on(c: Configuration, place: Place) -> int:
 
 
 def _exact(cells: Sequence[ExactCell]) -> Cost:
-    """Every sample is left out: a training of all others each. Small networks side by side, some 4 million a second."""
+    """Every sample is left out: a training of all others each. Small networks side by side, some million a second."""
     samples = float(sum(cell.samples**2 * cell.steps for cell in cells))
     networks = ", ".join(dict.fromkeys(cell.network for cell in cells))
-    return Cost("leave-one-out", networks, len(cells), samples, samples / 4e6)
+    return Cost("leave-one-out", networks, len(cells), samples, samples / 1e6)

@@ -106,7 +106,7 @@ def _head(
         if experiment.source.startswith("beyond")
         else f"{experiment.source}. **The paper's claim:** {experiment.claim}",
         "",
-        f"Preset `{preset}`: {len(rows)} of {count_of(count, 'cell')} finished; {duration(seconds)} of one process; "
+        f"Preset `{preset}`: {len(rows)} of {count_of(count, 'cell')} finished; at most {duration(seconds)} of one process; "
         f"commit {commits}{when}.",
         "",
         *(f"- {line}" for line in about),
@@ -115,7 +115,10 @@ def _head(
 
 
 def _each_pipeline_once(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Lines whose seconds add up: surrogates and scores are shared by the ratios and selectors of a seed."""
+    """Lines whose seconds add up: surrogates and scores are shared by the ratios and selectors of a seed.
+
+    Evidence that several methods share is still counted for each of them, so the sum is an upper limit.
+    """
     seen, found = set[tuple[str, ...]](), []
     for row in rows:
         own = dict(row["seconds"])

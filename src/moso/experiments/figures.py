@@ -27,7 +27,7 @@ from moso.methods import METHODS
 
 _ALL = (*RANDOM, *MOSO, COVERED, *PUBLISHED)
 _SMALL_SE = "moso.experiments.networks:seresnet8"
-_SMALL_EFFICIENTNET = "moso.experiments.networks:efficientnet_b0"
+_SMALL_EFFICIENTNET = "moso.experiments.networks:small_efficientnet"
 
 FIGURE_1A = Experiment(
     "figure-1a",
@@ -143,7 +143,7 @@ GENERALIZATION_SENET = Experiment(
 GENERALIZATION_EFFICIENTNET = Experiment(
     "generalization-efficientnet",
     "Figure 3 (b)",
-    "scored with one network, retrained with EfficientNet-B0",
+    "scored with one network, retrained with an EfficientNet",
     "MoSo matches or outperforms SSP and OPT on a network it has not seen.",
     "ratios",
     {

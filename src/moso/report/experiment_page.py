@@ -106,8 +106,8 @@ def _head(
         if experiment.source.startswith("beyond")
         else f"{experiment.source}. **The paper's claim:** {experiment.claim}",
         "",
-        f"Preset `{preset}`: {len(rows)} of {count_of(count, 'cell')} finished; at most {duration(seconds)} of one process; "
-        f"commit {commits}{when}.",
+        f"Preset `{preset}`: {len(rows)} of {count_of(count, 'cell')} finished; "
+        f"at most {duration(seconds)} of one process; commit {commits}{when}.",
         "",
         *(f"- {line}" for line in about),
     ]

@@ -134,6 +134,7 @@ def deciding(configuration: Configuration, data: str, retraining: Retraining, ch
         found |= {"model": c.model, "surrogate": stated(c.surrogate)}
     if needs_surrogates(needs):
         found |= {name: getattr(c, name) for name in _OF_SURROGATES}
+        found |= {"view": c.view} if "terms" in needs and c.view != "evaluation" else {}
     if averages(needs):
         found |= {"initialisations": c.initialisations, "early_epoch": c.early_epoch}
     if "embedding" in needs:

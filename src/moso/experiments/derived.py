@@ -28,6 +28,7 @@ from moso.run.evidence import SeedEvidence
 from moso.run.job import Job
 from moso.run.measuring import noted
 from moso.run.scores import read_scores, store_score, write_view
+from moso.run.seen import as_seen
 from moso.run.training import network, part_name, piece_name
 from moso.scores import Hard, Score, moso, moso_rank
 from moso.scores.grand_steps import grand_steps
@@ -76,8 +77,9 @@ def _last(job: Job, seed: int, part: int) -> PartitionTerms:
 
     def measure() -> StepTerms:
         model = network(job, seed, part_name(part), "final")
-        point = TrajectoryPoint(job.total_steps(job.partitions(seed)[part]), (1.0,), memory=model.state_dict())
-        positions, view = job.partitions(seed)[part], job.data.train.evaluation_view()
+        positions, last_epoch = job.partitions(seed)[part], job.configuration.surrogate.epochs - 1
+        end = TrajectoryPoint(job.total_steps(positions), (1.0,), epoch=last_epoch, memory=model.state_dict())
+        view, point = as_seen(job, seed, part, end)
         batch_size = job.configuration.score_batch_size
         return step_terms(model, point, view, positions, loss=job.loss, batch_size=batch_size)
 
@@ -116,11 +118,12 @@ def _robust(job: Job, seed: int, part: int) -> PartitionTerms:
 
 
 def _robust_steps(job: Job, seed: int, part: int, trajectory: Trajectory) -> Iterator[StepTerms]:
-    model, view, positions = job.model(seed), job.data.train.evaluation_view(), job.partitions(seed)[part]
+    model, positions = job.model(seed), job.partitions(seed)[part]
     for point in trajectory:
 
-        def measure(point: Any = point) -> StepTerms:
-            return robust_terms(model, point, view, positions, seed=seed, loss=job.loss)
+        def measure(point: TrajectoryPoint = point) -> StepTerms:
+            view, seen = as_seen(job, seed, part, point)
+            return robust_terms(model, seen, view, positions, seed=seed, loss=job.loss)
 
         yield _kept(terms_path(_folder(job, seed, "robust", part), point.step), measure)
 

@@ -117,7 +117,8 @@ def _evidence(c: Configuration, place: Place, cells: Iterable[Cell]) -> list[Wor
     if needs_surrogates(needs):
         found.append(("surrogates", c.model, c.partitions, n * epochs))
     if "terms" in needs:
-        found.append(("scoring", c.model, c.partitions * c.time_steps, SCORING * n * c.time_steps))
+        passes = SCORING + (LOOK if c.view == "training" else 0.0)
+        found.append(("scoring", c.model, c.partitions * c.time_steps, passes * n * c.time_steps))
     if "adjoint" in needs:
         runs = ADJOINT_RUNS + ADJOINT_PROBE * c.probes
         found.append(("adjoint", c.model, c.partitions, runs * n * epochs))

@@ -170,6 +170,7 @@ def row_of(job: Job, cell: Cell) -> Row:
         "sampling": c.sampling,
         "epochs": [c.surrogate.epochs, c.retraining.epochs],
         **({"risk": c.risk} if c.risk != "train" else {}),
+        **({"view": c.view} if c.view != "evaluation" else {}),
         "test": 0 if job.data.test is None else len(job.data.test),
         **_found_wrong(job, cell),
         "seconds": _seconds(job, cell),

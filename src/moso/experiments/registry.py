@@ -7,6 +7,7 @@ from moso.experiments.declaration import Experiment
 from moso.experiments.faithful import ADJOINT_PRUNING
 from moso.experiments.moso_choice import MOSO_CHOICE
 from moso.experiments.recipe_choice import RECIPE_CHOICE
+from moso.experiments.view_choice import VIEW_CHOICE
 
 EXPERIMENTS: dict[str, Experiment] = {
     one.name: one
@@ -30,6 +31,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         APPROXIMATION,
         ADJOINT_PRUNING,
         RECIPE_CHOICE,
+        VIEW_CHOICE,
         MOSO_CHOICE,
     )
 }

@@ -122,7 +122,7 @@ def _each_pipeline_once(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     seen, found = set[tuple[str, ...]](), []
     for row in rows:
         own = dict(row["seconds"])
-        pipeline = ("data", "label_noise", "risk", "seed", "model", "partitions", "epochs", "sampling")
+        pipeline = ("data", "label_noise", "risk", "view", "seed", "model", "partitions", "epochs", "sampling")
         for part, names in (("surrogates", pipeline), ("method", (*pipeline, "method"))):
             shared = part, *(str(row.get(name)) for name in names)
             if shared in seen:
@@ -140,11 +140,12 @@ def _recipes(cells: Sequence[Cell]) -> list[str]:
         noise = f", {c.label_noise:.0%} label noise" if c.label_noise else ""
         held_out = f", {c.validation_share:.0%} held out, {c.risk} risk" if c.validation_share else ""
         network = f", retrained {cell.arm.network}" if cell.arm.network else ""
+        seen = "" if c.view == "evaluation" else f", scored as {c.view} saw them"
         name = f"{cell.arm.name}: " if cell.arm.name else ""
         found[
             f"{name}{cell.arm.data}{noise}{held_out}; network {c.model}{network}; recipe `{c.recipe}`, "
             f"{c.surrogate.epochs} surrogate and {c.retraining.epochs} retraining epochs, equal {c.match}; "
-            f"{c.partitions} partitions, {c.time_steps} {c.sampling} time steps"
+            f"{c.partitions} partitions, {c.time_steps} {c.sampling} time steps{seen}"
         ] = None
     return list(found)
 

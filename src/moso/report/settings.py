@@ -60,6 +60,7 @@ def settings(run: Run) -> list[tuple[str, Rows]]:
         ("time steps", f"{c.time_steps}, {c.sampling}"),
         ("form of the score", c.form),
         ("parameters compared", c.parameters),
+        ("scored as seen in", c.view),
         ("estimator of the terms", c.estimator),
         ("methods", ", ".join(f"{method} ({selector})" for method, selector in c.pairs())),
         ("shares removed", ", ".join(percent(ratio) for ratio in c.ratios)),

@@ -74,6 +74,9 @@ class Configuration(BaseModel):
         0, ge=0, description="moso-adjoint: random probes of each sample's effect on its own loss; 0 = left out"
     )
     form: Form = Field("paper", description="'paper' or 'centred' form of the score")
+    view: Literal["evaluation", "training"] = Field(
+        "evaluation", description="scored as samples and network are in 'evaluation', or as 'training' saw them"
+    )
     parameters: Literal["all", "head"] = Field("all", description="which parameters' gradients are compared")
     estimator: Literal["exact", "subsampled", "sketched", "last-layer", "in-run"] = Field(
         "exact", description="exact terms, or a cheaper estimate: subsampled, sketched, last-layer, in-run"
@@ -197,6 +200,11 @@ class Configuration(BaseModel):
             raise MosoError(
                 f"--risk {self.risk} is differentiated exactly; it does not go with estimator {self.estimator}"
             )
+        if self.view == "training" and (self.estimator == IN_RUN or self.shard_size):
+            other = (
+                "estimator 'in-run', which is as training sees them anyway" if self.estimator == IN_RUN else "shards"
+            )
+            raise MosoError(f"view = 'training' does not go with {other}; leave one of the two out")
         if self.shard_size and (self.estimator != "exact" or self.risk != "train"):
             raise MosoError(
                 f"shard_size = {self.shard_size} splits the exact scoring by the training risk; leave --shard-size out "

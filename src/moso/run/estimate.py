@@ -118,7 +118,10 @@ def _measurements(job: Job) -> list[StageEstimate]:
     positions = job.partitions(c.seed)[0]
     found = []
     if "terms" in needs and c.estimator != IN_RUN:
-        seconds = c.time_steps * len(positions) * _scoring_seconds(job, positions, job.estimator(c.seed))
+        each = _scoring_seconds(job, positions, job.estimator(c.seed))
+        if c.view == "training":  # a forward pass for the statistics
+            each += _looking_seconds(job, positions)
+        seconds = c.time_steps * len(positions) * each
         what = f"{c.time_steps} time steps of {len(positions)} samples"
         found.append(StageEstimate("score", what, c.seeds * c.partitions, seconds))
     if "adjoint" in needs:

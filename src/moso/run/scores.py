@@ -56,6 +56,7 @@ def _made_by(given: SeedEvidence, score: Score, settings: Settings) -> dict[str,
     if "terms" in needs:
         found |= {"form": c.form, "partitions": c.partitions, "time_steps": c.time_steps, "sampling": c.sampling}
         found |= {"parameters": c.parameters, "estimator": c.estimator}
+        found |= {"view": c.view} if c.view != "evaluation" else {}
         found["total_steps"] = [part.total_steps for part in given.terms]
         found["steps"] = [[step.step for step in part.steps] for part in given.terms]
     if needs & {"terms", "adjoint"}:

@@ -11,6 +11,7 @@ from moso.evidence.measure import checked, prepared
 from moso.gradients import directional_derivatives, gradient_sums, mean_of, risk_gradient
 from moso.progress import Progress
 from moso.run.job import Job
+from moso.run.seen import as_seen
 from moso.run.training import computed, part_name, piece_name
 from moso.training.team import ALONE, Team
 
@@ -25,7 +26,7 @@ def score_partition(job: Job, progress: Progress, seed: int, part: int) -> None:
     team, estimator = scoring_team(job), job.estimator(seed)
     home = job.directory.of_seed(job.configuration, seed)
     trajectory = Trajectory.open(home / "trajectory" / part_name(part))
-    model, view, positions = job.model(seed), job.data.train.evaluation_view(), job.partitions(seed)[part]
+    model, positions = job.model(seed), job.partitions(seed)[part]
     label = f"scoring {part + 1}/{job.configuration.partitions}, seed {seed}"
     paths = {point.step: terms_path(home / "terms" / part_name(part), point.step) for point in trajectory}
     # All of a team must do the same steps, and one may see a file that another does not see yet.
@@ -33,12 +34,13 @@ def score_partition(job: Job, progress: Progress, seed: int, part: int) -> None:
     for number, point in enumerate(trajectory, 1):
         if point.step in missing:
             started = time.monotonic()
+            view, seen = as_seen(job, seed, part, point)
             if team.size > 1:
-                terms = _terms_of_team(job, team, point, view, positions, seed)
+                terms = _terms_of_team(job, team, seen, view, positions, seed)
             else:
                 terms = step_terms(
                     model,
-                    point,
+                    seen,
                     view,
                     positions,
                     loss=job.loss,

@@ -1,0 +1,56 @@
+"""Batch-norm's running statistics, renewed: what they would be had the network stood still at a time step.
+
+While a network trains, running statistics trail behind its weights, and they are of the samples as training saw them.
+A gradient taken through them, on samples as they are, is mostly one that would mend the mismatch; what a label has to
+say is lost in it (docs/estimators.md has the measurement).
+"""
+
+from copy import deepcopy
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from moso.data.views import View, load, split_evenly
+from moso.evidence.trajectory import TrajectoryPoint
+from moso.gradients import Loss, cross_entropy, to_device
+
+
+def renewed_statistics(
+    model: nn.Module,
+    point: TrajectoryPoint,
+    view: View,
+    positions: NDArray[np.int64],
+    *,
+    batch_size: int,
+    loss: Loss = cross_entropy,
+    loader_workers: int = 0,
+) -> TrajectoryPoint:
+    """The point with statistics that are plain means over batches of its own samples; `model` is left as it is.
+
+    Of everything else in the network nothing is in training mode, and where there is no batch-norm the point is itself.
+
+    >>> from moso.data.views import as_view
+    >>> model, view = nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 2)), as_view((np.eye(2, dtype="f") * 4, [0, 1]))
+    >>> point = TrajectoryPoint(1, (0.1,), memory=model.state_dict())
+    >>> renewed_statistics(model, point, view, np.arange(2), batch_size=2).state()["0.running_mean"].tolist()
+    [2.0, 2.0]
+    """
+    twin = deepcopy(model)
+    norms = [module for module in twin.modules() if isinstance(module, _BatchNorm) and module.track_running_stats]
+    if not norms:
+        return point
+    point.load_into(twin)
+    twin.eval()
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None
+        norm.train()
+    device = next(twin.parameters()).device
+    with torch.no_grad():
+        for batch in load(view, split_evenly(positions, batch_size), point.epoch, loader_workers):
+            loss(twin, to_device(batch, device))
+    return replace(point, path=None, memory={name: value.detach() for name, value in twin.state_dict().items()})

@@ -2,7 +2,7 @@
 
 While a network trains, running statistics trail behind its weights, and they are of the samples as training saw them.
 A gradient taken through them, on samples as they are, is mostly one that would mend the mismatch; what a label has to
-say is lost in it (docs/estimators.md has the measurement).
+say is lost in it (docs/view.md has the measurement).
 """
 
 from copy import deepcopy

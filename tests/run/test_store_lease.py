@@ -41,7 +41,7 @@ def test_a_lease_belongs_to_one_at_a_time_and_is_given_back(slot):
 
 
 def test_of_many_who_try_at_once_one_gets_it(slot, monkeypatch, tmp_path):
-    monkeypatch.setattr("moso.run.lease_slot.SETTLING_SECONDS", 0.6)  # other tests may keep the machine busy
+    monkeypatch.setattr("moso.run.lease_slot.SETTLING_SECONDS", 2.0)  # others may keep the machine busy
     slot.renew(elsewhere(renewed=0.0))  # long over: all of them want to write over it
     got, refused, together = [], [], threading.Barrier(5)
 
@@ -52,7 +52,7 @@ def test_of_many_who_try_at_once_one_gets_it(slot, monkeypatch, tmp_path):
         try:
             with held(StoreSlot(slot.store, folder)) as mine:
                 got.append(mine.owner)
-                time.sleep(1.5)
+                time.sleep(4.0)
         except MosoError as problem:
             refused.append(str(problem))
 
@@ -92,12 +92,12 @@ def test_a_holder_elsewhere_that_gives_signs_keeps_its_lease(slot):
 
 def lose(slot: StoreSlot) -> None:
     with held(slot, renew=0.1):
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while read_slot(slot).renewals < 2 and time.monotonic() < deadline:
             time.sleep(0.02)
         assert read_slot(slot).renewals >= 2
         slot.renew(elsewhere())
-        time.sleep(10)  # work, which ends when it is of no more use
+        time.sleep(60)  # work, which ends when it is of no more use
         raise AssertionError("nobody stopped it")
 
 
@@ -116,7 +116,7 @@ def test_an_address_that_is_silent_for_a_while_costs_a_sign_of_life_and_not_the_
             raise MosoError("the network is gone")
 
         broken.setattr(Store, "write", silent)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while len(said) < 3 and time.monotonic() < deadline:
             time.sleep(0.02)
         broken.undo()

@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from moso.data.views import AtEpoch
 from moso.evaluation.detection import detection
 from moso.evidence import Trajectory, step_terms
 from moso.evidence.statistics import renewed_statistics
@@ -47,7 +46,7 @@ def _measure(job: Job, every: int, out: Path) -> None:
     for point in list(Trajectory.open(job.directory.root / "trajectory" / part_name(0)))[::every]:
         views = {
             "as they are": train.evaluation_view(),
-            "as augmented": AtEpoch(train.training_view(recipe.augmentation, c.seed), point.epoch),
+            "as augmented": train.training_view(recipe.augmentation, c.seed),
         }
         for samples, view in views.items():
             renewed = renewed_statistics(model, point, view, positions, batch_size=recipe.batch_size, loss=job.loss)

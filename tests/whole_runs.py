@@ -15,3 +15,12 @@ def carried_out(job, executor=None):
         select_stage(job)
         evaluate_stage(job, executor)
     return moso.Run.open(job.directory.root)
+
+
+def scored(job, stages=(train_stage, score_stage)):
+    """The run of a job as far as its scores, or as far as these stages go, as its reader finds it."""
+    with job.directory.locked():
+        begin(job)
+        for stage in stages:
+            stage(job, InProcess())
+    return moso.Run.open(job.directory.root)

@@ -8,18 +8,10 @@ from scipy.stats import spearmanr
 
 import moso
 from moso.errors import MosoError
-from moso.executors import InProcess
 from moso.run import Configuration, Job
 from moso.run.estimate import estimate
-from moso.run.stages import begin, score_stage, train_stage
-
-
-def scored(job: Job, stages=(train_stage, score_stage)) -> moso.Run:
-    with job.directory.locked():
-        begin(job)
-        for stage in stages:
-            stage(job, InProcess())
-    return moso.Run.open(job.directory.root)
+from moso.run.stages import score_stage, train_stage
+from whole_runs import scored
 
 
 @pytest.fixture(scope="module")

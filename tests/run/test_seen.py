@@ -10,25 +10,15 @@ import torch.nn.functional as F
 from scipy.stats import spearmanr
 from torch.optim.swa_utils import update_bn
 
-import moso
-from moso.data.views import AtEpoch, as_view
+from moso.data.views import as_view
 from moso.errors import MosoError
 from moso.evidence import Trajectory, TrajectoryPoint, read_terms, terms_path
 from moso.evidence.statistics import renewed_statistics
-from moso.executors import InProcess
 from moso.models import build_model
-from moso.run import Job
+from moso.run import Configuration, Job
 from moso.run.estimate import estimate
 from moso.run.seen import as_seen
-from moso.run.stages import begin, score_stage, train_stage
-
-
-def scored(job: Job) -> moso.Run:
-    with job.directory.locked():
-        begin(job)
-        for stage in (train_stage, score_stage):
-            stage(job, InProcess())
-    return moso.Run.open(job.directory.root)
+from whole_runs import scored
 
 
 def test_statistics_are_those_of_pytorch_s_own_renewal():
@@ -61,8 +51,6 @@ def test_without_batch_norm_a_point_is_itself():
 @pytest.fixture(scope="module")
 def noisy(tmp_path_factory):
     """Two runs that differ in the view alone: wrong labels, batch-norm, augmentation."""
-    from moso.run import Configuration
-
     settings = {
         **{"model": "convnet-w4", "partitions": 2, "time_steps": 2, "epochs": 3, "seeds": 1, "ratios": [0.5]},
         **{"label_noise": 0.2, "augmentation": "crop-flip"},
@@ -75,7 +63,7 @@ def noisy(tmp_path_factory):
 
 
 def test_terms_are_those_of_the_augmented_samples_and_their_statistics(noisy):
-    """Against a gradient a sample, in float64, through a network that is renewed by PyTorch."""
+    """Against a gradient a sample, in float64, through the epoch's own pictures and the renewed statistics."""
     job = noisy["training"]
     run = scored(job)
     root, positions = run.directory.root, job.partitions(0)[1]
@@ -129,12 +117,3 @@ def test_a_dry_run_prices_the_statistics(small_run):
         for view in ("evaluation", "training")
     }
     assert all(value > 0 for value in seconds.values())
-
-
-def test_a_view_can_stay_at_an_epoch(small_run):
-    job = small_run(augmentation="crop-flip")
-    view = job.data.train.training_view("crop-flip", 0)
-    held, positions = AtEpoch(view, 4), np.arange(6)
-    assert torch.equal(held.batch(positions, 0)[0], view.batch(positions, 4)[0])
-    assert not torch.equal(held.batch(positions)[0], view.batch(positions)[0])
-    assert (len(held), held.streamed) == (len(view), view.streamed)

@@ -165,29 +165,6 @@ class ItemView:
         return self.collate(items)
 
 
-@dataclass(frozen=True)
-class AtEpoch:
-    """A view that stays at one epoch: its samples are always as that epoch augmented them."""
-
-    view: View
-    epoch: int
-
-    @property
-    def streamed(self) -> bool:
-        """As of the view itself."""
-        return self.view.streamed
-
-    def __len__(self) -> int:
-        return len(self.view)
-
-    def __getitem__(self, position: int) -> Any:
-        return self.view[position]
-
-    def batch(self, positions: NDArray[np.int64], epoch: int = 0) -> Batch:
-        """A batch as it was in the epoch of this view, whatever is asked for."""
-        return self.view.batch(positions, self.epoch)
-
-
 def is_array_pair(data: Any) -> bool:
     """Whether data is a pair of columns, inputs and labels.
 

@@ -72,14 +72,14 @@ def prepared(
     parameters: ParameterFilter | None,
     loader_workers: int,
 ) -> tuple[Point, Load]:
-    """The network at a step, and how samples of its partition come in batches."""
+    """The network at a step, and how samples of its partition come in batches, as the view has them in its epoch."""
     if len(positions) < 2:
         raise MosoError(f"a partition of {len(positions)} samples cannot leave one out; it needs at least 2")
     state = point.state()
     check_fits(model, state, f"step {point.step} of the trajectory")
     at = Point.of(model, loss, state, parameters)
-    size = batch_size or batch_size_for(at, to_device(view.batch(positions[:PROBES], 0), at.device))
-    return at, lambda chosen: load(view, split_evenly(chosen, size), 0, loader_workers)
+    size = batch_size or batch_size_for(at, to_device(view.batch(positions[:PROBES], point.epoch), at.device))
+    return at, lambda chosen: load(view, split_evenly(chosen, size), point.epoch, loader_workers)
 
 
 def checked(terms: StepTerms, positions: NDArray[np.int64]) -> StepTerms:

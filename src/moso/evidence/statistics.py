@@ -39,13 +39,11 @@ def renewed_statistics(
     >>> renewed_statistics(model, point, view, np.arange(2), batch_size=2).state()["0.running_mean"].tolist()
     [2.0, 2.0]
     """
-    twin = deepcopy(model)
-    norms = [module for module in twin.modules() if isinstance(module, _BatchNorm) and module.track_running_stats]
-    if not norms:
+    if not _norms(model):
         return point
+    twin = deepcopy(model).eval()
     point.load_into(twin)
-    twin.eval()
-    for norm in norms:
+    for norm in _norms(twin):
         norm.reset_running_stats()
         norm.momentum = None
         norm.train()
@@ -54,3 +52,7 @@ def renewed_statistics(
         for batch in load(view, split_evenly(positions, batch_size), point.epoch, loader_workers):
             loss(twin, to_device(batch, device))
     return replace(point, path=None, memory={name: value.detach() for name, value in twin.state_dict().items()})
+
+
+def _norms(model: nn.Module) -> list[_BatchNorm]:
+    return [module for module in model.modules() if isinstance(module, _BatchNorm) and module.track_running_stats]

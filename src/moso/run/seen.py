@@ -1,6 +1,6 @@
 """How samples and networks are seen while they are scored: as they are, or as the surrogate's training saw them."""
 
-from moso.data.views import AtEpoch, View
+from moso.data.views import View
 from moso.evidence import TrajectoryPoint
 from moso.evidence.statistics import renewed_statistics
 from moso.run.job import Job
@@ -17,7 +17,7 @@ def as_seen(job: Job, seed: int, part: int, point: TrajectoryPoint) -> tuple[Vie
     if c.view == "evaluation":
         return job.data.train.evaluation_view(), point
     positions = job.partitions(seed)[part]
-    view = AtEpoch(job.training_data(c.surrogate, positions, seed).view, point.epoch)
+    view = job.training_data(c.surrogate, positions, seed).view
     renewed = renewed_statistics(
         job.model(seed),
         point,

@@ -2,6 +2,7 @@
 
 A tenth of the training split is held out in every arm, so that both risks choose from the same samples. With label
 noise its labels are right: `--risk validation` is told a little truth, which is what a validation set is for.
+Proposition 1.1 is taken in evaluation mode here, as its paper has it; view-choice is about the other view.
 """
 
 from moso.experiments.declaration import Arm, Contender, Experiment
@@ -25,7 +26,7 @@ def _arms(settings: Settings, noise: float, seeds: int) -> tuple[Arm, ...]:
     return tuple(
         Arm(
             "cifar100",
-            {**settings, "validation_share": HELD_OUT, "risk": risk, "label_noise": noise},
+            {**settings, "validation_share": HELD_OUT, "risk": risk, "label_noise": noise, "view": "evaluation"},
             (*RANDOM, *_CHOSEN),
             (0.8,),
             seeds,

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from moso.experiments.declaration import Arm, Contender, Experiment, Preset
 from moso.experiments.settings import (
+    COVERED,
     CPU,
     CPU_SEEDS,
     CPU_TINY,
@@ -19,7 +20,7 @@ from moso.experiments.settings import (
 
 RATE = 0.2
 SWEEP = (0.2, 0.5, 0.8)
-_SOME = (*RANDOM, *MOSO, *map(Contender, ("herding", "moderate", "forgetting", "grand")))
+_SOME = (*RANDOM, *MOSO, COVERED, *map(Contender, ("herding", "moderate", "forgetting", "grand")))
 _ALL = (*RANDOM, *MOSO, *PUBLISHED)
 _ROBUST = (Contender("moso-robust"), Contender("moso-robust-rank"))
 _CLAIM = (

@@ -43,6 +43,9 @@ def test_every_cell_of_every_preset_can_be(name, preset):
     cells = exact_cells(declared) if isinstance(declared, Grid) else cells_of(declared)
     assert cells
     assert len({cell.key for cell in cells}) == len(cells)
+    for arm in () if isinstance(declared, Grid) else declared:  # none of its own stands for another
+        each = len(arm.ratios) * (len(arm.contenders) + len(arm.baselines)) + arm.all_data
+        assert len(cells_of([arm])) == arm.seeds * each
 
 
 def test_the_main_figure_is_what_it_has_to_be():

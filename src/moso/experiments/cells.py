@@ -24,7 +24,8 @@ from moso.run.choice import Choice, choose
 from moso.run.configuration import Configuration
 from moso.run.plan import averages, needs_reference, needs_surrogates
 
-# What of a configuration a score of step terms, or of the adjoint, depends on.
+# What of a configuration a score of step terms, or of the adjoint, depends on, by its name in a key. The parameters
+# that are scored have the name that a selector's have elsewhere, which are then a `selection`: keys must stay.
 _OF_SURROGATES = ("partitions", "time_steps", "sampling", "form", "parameters", "estimator", "risk", "probes")
 
 
@@ -133,6 +134,7 @@ def deciding(configuration: Configuration, data: str, retraining: Retraining, ch
     if needs:
         found |= {"model": c.model, "surrogate": stated(c.surrogate)}
     if needs_surrogates(needs):
+        found |= {"selection": r.parameters} if r.parameters != Retraining.parameters else {}
         found |= {name: getattr(c, name) for name in _OF_SURROGATES}
         found |= {"view": c.view} if "terms" in needs and c.view != "evaluation" else {}
     if averages(needs):

@@ -6,12 +6,14 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from small_experiments import GRID, SETTINGS, small
+from small_experiments import GRID, SETTINGS, SMALL_ARM, small
 
+from moso.cli import reproduce as reproduce_cli
 from moso.experiments import registry
 from moso.experiments.cells import cells_of
 from moso.experiments.declaration import Arm, Contender
 from moso.experiments.engine import Asked, reproduce
+from moso.report import experiment_page
 from moso.report.experiment_page import write_index, write_page
 
 RANDOM = (Contender("random"), Contender("random", "balanced"))
@@ -42,6 +44,25 @@ def test_a_small_experiment_from_the_command_line(done, tmp_path, monkeypatch):
     assert "3 of 6" in done()
 
 
+def test_all_experiments_from_one_command(done, tmp_path, monkeypatch):
+    """Those of the preset; pages of each that has a table, and one index."""
+    monkeypatch.setattr(registry, "EXPERIMENTS", {})
+    for name in ("figure-1a", "class-wise"):
+        monkeypatch.setitem(registry.EXPERIMENTS, name, small(name=name))
+    paper = small(name="cost", presets={"paper": (SMALL_ARM,)})
+    monkeypatch.setitem(registry.EXPERIMENTS, "cost", paper)
+    for module in (reproduce_cli, experiment_page):
+        monkeypatch.setattr(module, "EXPERIMENTS", registry.EXPERIMENTS)
+    assert "6 cells, 0 of them finished" in done("all", "--dry-run")
+    said = done("all", "--seeds", "1")
+    assert "2 experiments: 3 new cells" in said
+    assert "docs/results/README.md" in said
+    for name in ("figure-1a", "class-wise"):
+        assert "3 of 6 cells finished" in (tmp_path / f"docs/results/{name}.md").read_text()
+    again = done("class-wise", "figure-1a", "class-wise", "--seeds", "1")
+    assert "2 experiments: 0 new cells" in again
+
+
 def test_a_dry_run_of_the_papers_preset_needs_no_data(done):
     """With the paper's own networks, timed for real on pictures made up."""
     said = done("label-noise-cifar100", "--preset", "paper", "--dry-run", "--only", "moso", "--seeds", "1")
@@ -54,7 +75,7 @@ def test_a_dry_run_counts_what_is_left(done, monkeypatch, tmp_path):
     monkeypatch.setitem(registry.EXPERIMENTS, "figure-1a", small())
     whole = done("figure-1a", "--dry-run")
     assert "6 cells, 0 of them finished" in whole
-    reproduce(small(), Asked(results=tmp_path / "docs/results", out=tmp_path / "runs", seeds=1))
+    reproduce([small()], Asked(results=tmp_path / "docs/results", out=tmp_path / "runs", seeds=1))
     left = done("figure-1a", "--dry-run")
     assert "6 cells, 3 of them finished" in left
     # Two epochs of 1,438 digits and twice of 719 are left.
@@ -68,6 +89,8 @@ def test_a_dry_run_counts_what_is_left(done, monkeypatch, tmp_path):
         (["figure-1d"], "unknown experiment 'figure-1d'; nearest: figure-1"),
         (["figure-1a", "--preset", "gpu"], "no preset 'gpu'"),
         (["figure-1c"], "figure-1c has no preset 'cpu'"),
+        (["figure-1a", "figure-1c"], "figure-1c has no preset 'cpu'"),
+        (["all", "--only", "k-centre"], "no cell of the experiment"),
         (["figure-1a", "--only", "colour=red"], "unknown part of a cell 'colour'"),
         (["figure-1a", "--only", "k-center"], "no cell of the experiment is left"),
         (["figure-1a", "--jobs", "0"], "--jobs 0"),
@@ -166,7 +189,7 @@ def test_a_reading_is_kept_below_the_numbers(tmp_path):
 
 
 def test_the_page_of_exact_scores(tmp_path):
-    reproduce(GRID, Asked(results=tmp_path))
+    reproduce([GRID], Asked(results=tmp_path))
     text = write_page(GRID, "cpu", tmp_path).read_text()
     assert "| linear, 1 x 0.1 |" in text
     assert (tmp_path / "approximation.png").exists()

@@ -1,7 +1,8 @@
-"""`moso reproduce`: a figure or table of the paper, cell by cell, from its table on."""
+"""`moso reproduce`: figures and tables of the paper, cell by cell, from their tables on."""
 
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -14,19 +15,25 @@ from moso.cli.work import Quiet, local_path
 from moso.errors import MosoError
 from moso.experiments.cells import Cell
 from moso.experiments.declaration import Experiment
-from moso.experiments.engine import Asked, Outcome, reproduce, wanted
+from moso.experiments.engine import Asked, Outcome, missing, reproduce, wanted, wanted_of_all
 from moso.experiments.estimate import estimate
 from moso.experiments.publish import publish_scores
 from moso.experiments.registry import EXPERIMENTS, find_experiment
 from moso.experiments.results import Results, Row
-from moso.report.experiment_page import write_index, write_page
+from moso.report.experiment_page import page_name, write_index, write_page
 from moso.report.wording import count_of, duration
+
+EVERY = "all"
 
 
 def reproduce_command(
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="NAME", help="the experiment; without one, all are listed", show_default=False),
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME]...",
+            help="experiments, or 'all' for every one of the preset; without a name, they are listed",
+            show_default=False,
+        ),
     ] = None,
     preset: Annotated[str, typer.Option("--preset", help="cpu, small networks; paper, the paper's own")] = "cpu",
     only: Annotated[
@@ -57,30 +64,49 @@ def reproduce_command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="say what is left to do and how long it takes")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run a figure or table of the paper; what is finished is in its table and never run again."""
+    """Run figures and tables of the paper; what is finished is in a table and never run again.
+
+    Experiments that are run together share networks and scores, and go seed by seed.
+    """
     asked = Asked(preset, tuple(only or ()), seeds, jobs, hours, data, results, out)
     asked.check()
-    if name is None:
+    if not names:
         _list(asked)
         return
-    experiment = find_experiment(name)
+    experiments = _experiments(names, preset)
     if page:
-        _pages(experiment, asked, quiet)
+        for experiment in experiments:
+            _pages(experiment, asked, quiet)
         return
     if scores is not None:
-        runs = publish_scores([cell for cell in wanted(experiment, asked) if isinstance(cell, Cell)], out, scores)
+        cells = [cell for own in wanted_of_all(experiments, asked).values() for cell in own]
+        runs = publish_scores([cell for cell in cells if isinstance(cell, Cell)], out, scores)
         of = ", ".join(str(run.directory.root) for run in runs)
         console().print(f"scores of {of} written to {scores}", soft_wrap=True)
         return
     if dry_run:
-        _plan(experiment, asked)
+        _plan(experiments, asked)
         return
     started = time.monotonic()
     with showing(quiet) as progress:
-        outcome = reproduce(experiment, asked, progress, None if quiet else _say)
-    _pages(experiment, asked, quiet=True)
+        outcome = reproduce(experiments, asked, progress, None if quiet else _say)
+    for experiment in experiments:
+        _pages(experiment, asked, quiet=True)
     if not quiet:
-        _summary(experiment, asked, outcome, time.monotonic() - started)
+        _summary(experiments, asked, outcome, time.monotonic() - started)
+
+
+def _experiments(names: Sequence[str], preset: str) -> list[Experiment]:
+    """Those of these names, each once; `all` are those that the preset has."""
+    found: dict[str, Experiment] = {}
+    for name in names:
+        if name == EVERY:
+            found |= {one.name: one for one in EXPERIMENTS.values() if preset in one.presets}
+        else:
+            found[name] = find_experiment(name)
+    for experiment in found.values():
+        experiment.of(preset)
+    return list(found.values())
 
 
 def _say(row: Row, finished: int, cells: int) -> None:
@@ -92,14 +118,19 @@ def _say(row: Row, finished: int, cells: int) -> None:
     print(f"{finished}/{cells} {said}", file=sys.stderr, flush=True)
 
 
-def _summary(experiment: Experiment, asked: Asked, outcome: Outcome, seconds: float) -> None:
+def _summary(experiments: Sequence[Experiment], asked: Asked, outcome: Outcome, seconds: float) -> None:
     left = outcome.cells - outcome.finished
-    told = f"{experiment.name}: {count_of(outcome.new, 'new cell')} in {duration(seconds)}, "
+    told = f"{_titled(experiments)}: {count_of(outcome.new, 'new cell')} in {duration(seconds)}, "
     told += f"{outcome.finished} of {outcome.cells} finished"
     if outcome.out_of_time:
         told += f"; the {asked.hours:g} hours are over, {left} left: start again to go on"
     console().print(told, soft_wrap=True)
-    console().print(f"see {asked.results / experiment.name}.md", soft_wrap=True)
+    page = "README" if len(experiments) > 1 else page_name(experiments[0].name, asked.preset)
+    console().print(f"see {asked.results / page}.md", soft_wrap=True)
+
+
+def _titled(experiments: Sequence[Experiment]) -> str:
+    return experiments[0].name if len(experiments) == 1 else count_of(len(experiments), "experiment")
 
 
 def _pages(experiment: Experiment, asked: Asked, quiet: bool) -> None:
@@ -113,15 +144,18 @@ def _pages(experiment: Experiment, asked: Asked, quiet: bool) -> None:
         console().print(f"see {path}", soft_wrap=True)
 
 
-def _plan(experiment: Experiment, asked: Asked) -> None:
-    cells = wanted(experiment, asked)
-    results = Results.open(asked.results, experiment.name)
-    finished = {*results.rows, *results.elsewhere(cell.key for cell in cells)}
-    missing = [cell for cell in cells if cell.key not in finished]
+def _plan(experiments: Sequence[Experiment], asked: Asked) -> None:
+    cells = wanted_of_all(experiments, asked)
+    every = {cell.key for own in cells.values() for cell in own}
+    finished = set[str]()
+    for name, own in cells.items():
+        results, keys = Results.open(asked.results, name), [cell.key for cell in own]
+        finished |= {key for key in keys if key in results.rows} | set(results.elsewhere(keys))
     out = console()
-    out.print(f"{experiment.name}, preset {asked.preset}: {experiment.title}", soft_wrap=True)
-    out.print(f"{count_of(len(cells), 'cell')}, {len(cells) - len(missing)} of them finished", soft_wrap=True)
-    costs = estimate(missing)
+    for experiment in experiments:
+        out.print(f"{experiment.name}, preset {asked.preset}: {experiment.title}", soft_wrap=True)
+    out.print(f"{count_of(len(every), 'cell')}, {len(finished)} of them finished", soft_wrap=True)
+    costs = estimate(missing(cells, finished))
     if costs:
         table = Table()
         for column in ("work", "network", "runs", "samples", "time"):

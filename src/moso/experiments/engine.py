@@ -1,8 +1,8 @@
-"""The engine: any declaration, cell by cell, from its table on."""
+"""The engine: any declarations, cell by cell, from their tables on."""
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from moso.errors import MosoError
@@ -20,7 +20,7 @@ SECONDS_PER_HOUR = 3600
 
 @dataclass(frozen=True)
 class Asked:
-    """What a user asks of an experiment: which cells, and how they are done."""
+    """What a user asks of experiments: which cells, and how they are done."""
 
     preset: str = "cpu"
     only: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How far an experiment is: cells in all, in the table, done just now, and whether the time was over."""
+    """How far experiments are: cells in all, in the table, done just now, and whether the time was over."""
 
     cells: int
     finished: int
@@ -61,40 +61,64 @@ def wanted(experiment: Experiment, asked: Asked) -> Sequence[Cell | ExactCell]:
     return only(cells_of(declared, asked.seeds), asked.only)
 
 
+def wanted_of_all(experiments: Sequence[Experiment], asked: Asked) -> dict[str, Sequence[Cell | ExactCell]]:
+    """The cells that a user asks for, by experiment; those that `--only` leaves nothing of are left out."""
+    if len(experiments) == 1:
+        return {experiments[0].name: wanted(experiments[0], asked)}
+    declared = {one.name: wanted(one, replace(asked, only=())) for one in experiments}
+    retrained = {name: [one for one in own if isinstance(one, Cell)] for name, own in declared.items()}
+    left = {id(cell) for cell in only([cell for own in retrained.values() for cell in own], asked.only)}
+    chosen = {name: [cell for cell in own if id(cell) in left] for name, own in retrained.items()} if asked.only else {}
+    return {name: own for name, own in (chosen or declared).items() if own}
+
+
+def missing(cells: Mapping[str, Sequence[Cell | ExactCell]], finished: Container[str]) -> list[Cell | ExactCell]:
+    """What is left to do of several experiments, each cell once; seed by seed, so that pipelines are shared."""
+    found = {cell.key: cell for own in cells.values() for cell in own if cell.key not in finished}
+    return sorted(found.values(), key=lambda cell: cell.retraining.seed if isinstance(cell, Cell) else -1)
+
+
 def reproduce(
-    experiment: Experiment,
+    experiments: Sequence[Experiment],
     asked: Asked,
     progress: Progress = silent,
     told: Callable[[Row, int, int], None] | None = None,
     effort: Effort | None = None,
 ) -> Outcome:
-    """Do the cells that are in no table yet; each goes into the experiment's table at once.
+    """Do the cells that are in no table yet; each goes at once into the tables of all experiments that have it.
 
     `told(row, finished, cells)` is called for every new one.
     """
     asked.check()
-    cells = wanted(experiment, asked)
-    results = Results.open(asked.results, experiment.name)
-    keys = [cell.key for cell in cells]
-    results.take_over(keys)
+    cells = wanted_of_all(experiments, asked)
+    keys = {cell.key for own in cells.values() for cell in own}
+    tables = {name: Results.open(asked.results, name) for name in cells}
+    asking: dict[str, list[Results]] = {}
+    for name, own in cells.items():
+        tables[name].take_over([cell.key for cell in own])
+        for cell in own:
+            asking.setdefault(cell.key, []).append(tables[name])
+    done = {key for key in keys if key in asking[key][0].rows}
     new = 0
 
     def finished(row: Row) -> None:
         nonlocal new
-        results.add(row)
+        for table in asking[row["key"]]:
+            table.add(row)
+        done.add(row["key"])
         new += 1
         if told is not None:
-            told(row, sum(key in results.rows for key in keys), len(keys))
+            told(row, len(done), len(keys))
 
     deadline = None if asked.hours is None else time.monotonic() + asked.hours * SECONDS_PER_HOUR
     out_of_time = False
     try:
         with local_executor(asked.jobs, progress) as executor:
             paced = Paced(executor, deadline)
-            _do([cell for cell in cells if cell.key not in results.rows], asked, paced, finished, progress, effort)
+            _do(missing(cells, done), asked, paced, finished, progress, effort)
     except OutOfTime:
         out_of_time = True
-    return Outcome(len(keys), sum(key in results.rows for key in keys), new, out_of_time)
+    return Outcome(len(keys), len(done), new, out_of_time)
 
 
 def _do(

@@ -2,6 +2,8 @@
 
 import gc
 import json
+import re
+import subprocess
 import weakref
 from dataclasses import replace
 
@@ -13,11 +15,12 @@ from small_experiments import GRID, SETTINGS, SMALL_ARM, small
 
 from moso.data import open_dataset
 from moso.errors import MosoError
-from moso.experiments import pipeline
+from moso.experiments import pipeline, provenance
 from moso.experiments.cells import cells_of
 from moso.experiments.declaration import Arm, Contender
 from moso.experiments.engine import Asked, reproduce
 from moso.experiments.places import PLACES
+from moso.experiments.provenance import commit
 from moso.experiments.publish import publish_scores
 from moso.experiments.results import Results, read_rows
 from moso.experiments.settings import MOSO
@@ -122,6 +125,29 @@ def test_some_cells_of_experiments_together(tmp_path):
     assert [path.name for path in (tmp_path / "results").iterdir()] == ["figure-1a.jsonl"]
     with pytest.raises(MosoError, match="no cell"):
         reproduce(both, asked(tmp_path, only=("k-center",)))
+
+
+def test_a_line_says_which_code_made_it(tmp_path, monkeypatch):
+    """Tables that grow in the same checkout are no change of the code."""
+    package = tmp_path / "src/moso/experiments"
+    package.mkdir(parents=True)
+    (package / "provenance.py").write_text("")
+    for words in (["init"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=b", "commit", "--message", "c"]):
+        subprocess.run(["git", "-C", str(tmp_path), *words], check=True, capture_output=True)
+    monkeypatch.setattr(provenance, "__file__", str(package / "provenance.py"))
+
+    def said() -> str:
+        commit.cache_clear()
+        return commit()
+
+    clean = said()
+    assert re.fullmatch("[0-9a-f]{7,}", clean)
+    (tmp_path / "table.jsonl").write_text("{}")
+    assert said() == clean
+    (package / "new.py").write_text("")
+    assert said() == f"{clean}+"
+    monkeypatch.undo()
+    commit.cache_clear()
 
 
 def test_killed_in_the_middle_it_goes_on_from_the_run_directory(finished, tmp_path, monkeypatch):

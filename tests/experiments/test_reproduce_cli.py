@@ -180,6 +180,14 @@ def test_what_arms_share_stands_in_the_table_of_each(tmp_path):
     assert text.count("| moso (balanced) | 0.750 | 50.0 | 12.50 ± 0.00 (2) |") == 2
 
 
+def test_held_out_samples_are_not_called_a_test(tmp_path):
+    arm = replace(ARM, data="cifar100-held-out", ratios=(0.5,))
+    made_up((arm,), tmp_path / "results", "figure-1a")
+    text = write_page(small(arm), "cpu", tmp_path / "results").read_text()
+    assert "### held-out accuracy in %" in text
+    assert "test accuracy" not in text
+
+
 def test_a_reading_is_kept_below_the_numbers(tmp_path):
     made_up((ARM,), tmp_path / "results", "figure-1a")
     (tmp_path / "results/readings").mkdir()

@@ -10,7 +10,9 @@ from moso.version import __version__
 
 @lru_cache(maxsize=1)
 def commit() -> str:
-    """The commit of the checkout this package lies in, `+` behind it where files differ; else the package's version.
+    """The commit of the checkout this package lies in, `+` behind it where code differs; else the package's version.
+
+    Tables that grow in the same checkout are no change of the code.
 
     >>> bool(commit())
     True
@@ -19,8 +21,9 @@ def commit() -> str:
     top = _git(package, "rev-parse", "--show-toplevel")
     if top is None or Path(top) / "src" / "moso" != package:
         return f"moso {__version__}"
-    found = _git(package, "describe", "--always", "--dirty=+", "--exclude=*")
-    return found or f"moso {__version__}"
+    found = _git(package, "rev-parse", "--short", "HEAD")
+    changed = _git(package, "status", "--porcelain", "--", ".")
+    return f"moso {__version__}" if found is None else f"{found}+" if changed else found
 
 
 def stamp() -> dict[str, str]:

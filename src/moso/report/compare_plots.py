@@ -22,7 +22,7 @@ PANELS = 3
 NUMBERED = 12
 
 
-def differences_figure(rows: Sequence[Row], *, theme: Theme = LIGHT) -> "Figure":
+def differences_figure(rows: Sequence[Row], *, split: str = "test", theme: Theme = LIGHT) -> "Figure":
     """Paired differences to random selection: a panel a ratio, a line a method, a dot a seed, bars 95 % intervals."""
     shown = []
     for row in rows:
@@ -33,10 +33,10 @@ def differences_figure(rows: Sequence[Row], *, theme: Theme = LIGHT) -> "Figure"
             shown.append(Mark(row.entry, interval.value, margin, each))
     measure = rows[0].entry.measure
     unit = "points of " if measure.unit == "%" else ""
-    return _panels(shown, 0.0, f"difference to random selection, {unit}test {measure.title}", theme)
+    return _panels(shown, 0.0, f"difference to random selection, {unit}{split} {measure.title}", theme)
 
 
-def reached_figure(rows: Sequence[Row], *, theme: Theme = LIGHT) -> "Figure":
+def reached_figure(rows: Sequence[Row], *, split: str = "test", theme: Theme = LIGHT) -> "Figure":
     """What was reached, in the same form: standard deviations as bars, all data as a line."""
     shown = []
     for row in rows:
@@ -45,7 +45,7 @@ def reached_figure(rows: Sequence[Row], *, theme: Theme = LIGHT) -> "Figure":
             shown.append(Mark(row.entry, line.mean, line.spread if len(line.values) > 1 else None, line.values))
     full = next((row.entry.line.mean for row in rows if row.entry.method == FULL), None)
     said = "" if full is None else "; the line is all data"
-    return _panels(shown, full, f"test {rows[0].entry.measure.heading}{said}", theme)
+    return _panels(shown, full, f"{split} {rows[0].entry.measure.heading}{said}", theme)
 
 
 @dataclass(frozen=True)

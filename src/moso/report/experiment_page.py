@@ -145,7 +145,7 @@ def _recipes(cells: Sequence[Cell]) -> list[str]:
         found[
             f"{name}{cell.arm.data}{noise}{held_out}; network {c.model}{network}; recipe `{c.recipe}`, "
             f"{c.surrogate.epochs} surrogate and {c.retraining.epochs} retraining epochs, equal {c.match}; "
-            f"{c.partitions} partitions, {c.time_steps} {c.sampling} time steps{seen}"
+            f"{count_of(c.partitions, 'partition')}, {c.time_steps} {c.sampling} time steps{seen}"
         ] = None
     return list(found)
 

@@ -11,7 +11,7 @@ from moso.evaluation.compare import compared, entries
 from moso.evaluation.summary import FULL
 from moso.experiments.declaration import Experiment
 from moso.report.compare_plots import differences_figure, reached_figure
-from moso.report.experiment_tables import Finished, along, by_arm, class_accuracies, cost_seconds, entries_of
+from moso.report.experiment_tables import Finished, along, by_arm, class_accuracies, cost_seconds, entries_of, split_of
 from moso.report.plots import LIGHT, Theme, accuracy_figure, blank, house_style
 
 if TYPE_CHECKING:
@@ -46,10 +46,15 @@ def _ratio_figures(finished: Sequence[Finished]) -> dict[str, "Figure"]:
         rows = compared(entries_here, int(own[0].row["test"]))
         # Part of a file's name, and so of an address: a per cent sign would not be one there.
         end = f"-{re.sub('[^a-z0-9]+', '-', name.lower())}" if name else ""
-        few = len({entry.name for entry in entries_here}) <= LINES
-        found[end] = accuracy_figure([entry.line for entry in entries_here]) if few else reached_figure(rows)
+        lines, split = [entry.line for entry in entries_here], split_of(own)
+        # Lines need several ratios to join, and few enough companions to be told apart.
+        drawn = (
+            len({line.ratio for line in lines if line.method != FULL}) > 1
+            and len({e.name for e in entries_here}) <= LINES
+        )
+        found[end] = accuracy_figure(lines, split=split) if drawn else reached_figure(rows, split=split)
         if any(row.against_random is not None and row.entry.method != FULL for row in rows):
-            found[f"{end}-differences"] = differences_figure(rows)
+            found[f"{end}-differences"] = differences_figure(rows, split=split)
     return found
 
 

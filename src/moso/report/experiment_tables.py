@@ -11,6 +11,7 @@ from moso.evaluation.compare import RANDOM, Entry, compared, entries
 from moso.evaluation.statistics import Interval
 from moso.evaluation.summary import FULL
 from moso.experiments.cells import Cell
+from moso.experiments.places import place_of
 from moso.report.naming import told_apart
 from moso.report.text_table import TextTable
 from moso.report.wording import duration, percent
@@ -51,6 +52,11 @@ def entries_of(finished: Sequence[Finished]) -> list[Entry]:
     return entries(told_apart([one.row for one in ordered]))
 
 
+def split_of(finished: Sequence[Finished]) -> str:
+    """What their accuracies were measured on."""
+    return " and ".join(dict.fromkeys(place_of(one.cell.arm.data).split for one in finished))
+
+
 def ratio_tables(finished: Sequence[Finished]) -> list[TextTable]:
     """A table an arm: a line a contender, at every ratio what it reached and how far from random selection that is."""
     return [_ratio_table(name, own) for name, own in by_arm(finished).items()]
@@ -71,7 +77,7 @@ def _ratio_table(name: str, finished: Sequence[Finished]) -> TextTable:
     columns = ["method", *(text for ratio in ratios for text in (f"{percent(ratio)} removed", "against random"))]
     texts = [[line, *(text for ratio in ratios for text in own.get(ratio, ["", ""]))] for line, own in lines.items()]
     note = "Mean ± standard deviation (seeds); paired difference to the better random selection with its 95 % interval."
-    title = f"test {found[0].measure.heading}" + (f", {name}" if name else "")
+    title = f"{split_of(finished)} {found[0].measure.heading}" + (f", {name}" if name else "")
     return TextTable(title, columns, texts, note)
 
 
@@ -117,7 +123,7 @@ def axis_tables(finished: Sequence[Finished], axis: str, reference: Mapping[str,
         texts.append(["the paper's", *(f"{reference[f'{v:g}']:.2f}" if f"{v:g}" in reference else "" for v in values)])
     columns = [axis, *(f"{value:g}" for value in values)]
     note = "Mean ± standard deviation (seeds)."
-    tables = [TextTable("test accuracy in %", columns, texts, note)]
+    tables = [TextTable(f"{split_of(finished)} accuracy in %", columns, texts, note)]
     standing: dict[str, dict[float, str]] = {}
     for own in by_arm(finished).values():
         value = own[0].cell.arm.value

@@ -83,7 +83,7 @@ def blank(width: float, height: float, **settings: Any) -> "Figure":
     return Figure(figsize=(width, height), dpi=DOTS_PER_INCH, **settings)
 
 
-def accuracy_figure(rows: Sequence[Line], *, theme: Theme = LIGHT, title: str = "") -> "Figure":
+def accuracy_figure(rows: Sequence[Line], *, split: str = "test", theme: Theme = LIGHT, title: str = "") -> "Figure":
     """Accuracy (or what takes its place) against the share removed, a line a method, with standard deviations.
 
     >>> rows = [Line("moso", "top", ratio, (90.0, 91.0)) for ratio in (0.4, 0.8)] + [Line("full", "none", 0.0, (95.0,))]
@@ -121,7 +121,7 @@ def accuracy_figure(rows: Sequence[Line], *, theme: Theme = LIGHT, title: str = 
             )
         axes.set_xticks(ratios, [percent(ratio) for ratio in ratios])
         axes.set_xlabel("share of the training data removed")
-        axes.set_ylabel(f"test {rows[0].measure.heading}" if rows else "")
+        axes.set_ylabel(f"{split} {rows[0].measure.heading}" if rows else "")
         axes.grid(axis="y", linewidth=0.7)
         axes.set_axisbelow(True)
         if title:

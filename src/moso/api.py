@@ -18,6 +18,7 @@ from moso.data.views import Collate, ItemView, Normalisation, as_view, check_rep
 from moso.errors import MosoError
 from moso.evaluation.metrics import PerSample
 from moso.evidence import Estimator, EstimatorName, ParameterFilter, PartitionTerms, Trajectory, step_terms
+from moso.evidence.statistics import renewed_statistics
 from moso.executors import InProcess
 from moso.gradients import Loss, Risk, cross_entropy
 from moso.methods import Method, find_method, methods
@@ -52,6 +53,7 @@ def score(
     parameters: ParameterFilter | None = None,
     estimator: Estimator | EstimatorName = "exact",
     risk: Risk | None = None,
+    renew_statistics: int | None = None,
     collate: Collate | None = None,
     loader_workers: int = 0,
     progress: Progress = silent,
@@ -65,8 +67,10 @@ def score(
     [batch]`. `method` is the name of a score that follows from step terms, or a `Score` of your own that needs no more.
     `parameters` filters by name, e.g. the last layer. `estimator` is `exact`, or cheaper and less true: `subsampled`,
     `sketched`, `last-layer`, or an `Estimator` with settings of its own. `risk` is another one than that of `data`
-    itself: a `SampleRisk` of other samples or weights, or a function from the network to one number. The model's
-    weights, mode and gradients are left as they are.
+    itself: a `SampleRisk` of other samples or weights, or a function from the network to one number.
+    `renew_statistics=64` gathers batch-norm's statistics anew at every time step, from `data` in batches of 64, best
+    those of training: what checkpoints hold trails behind their weights (docs/view.md). The model's weights, mode and
+    gradients are left as they are.
 
     >>> model = nn.Linear(2, 2)
     >>> data = (np.eye(2, dtype=np.float32), [0, 1])
@@ -74,24 +78,28 @@ def score(
     (2,)
     """
     wanted = _from_terms(method, estimator)
+    if renew_statistics is not None and renew_statistics < 2:
+        raise MosoError(f"renew_statistics={renew_statistics}: batch-norm's statistics need batches of at least 2")
     view = as_view(data, collate, numbers=loss is not cross_entropy)
     check_repeatable(view)
     points = trajectory if isinstance(trajectory, Trajectory) else Trajectory.from_states(trajectory, total_steps)
     positions = np.arange(len(view))
     steps = []
+    reading: Any = {"loss": loss, "loader_workers": loader_workers}
     for number, point in enumerate(points, 1):
+        if renew_statistics is not None:
+            point = renewed_statistics(model, point, view, positions, batch_size=renew_statistics, **reading)
         steps.append(
             step_terms(
                 model,
                 point,
                 view,
                 positions,
-                loss=loss,
                 batch_size=batch_size,
                 parameters=parameters,
-                loader_workers=loader_workers,
                 estimator=estimator,
                 risk=risk,
+                **reading,
             )
         )
         progress("scoring", number, len(points))

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from scipy.stats import spearmanr
 from torch.optim.swa_utils import update_bn
 
+import moso
 from moso.data.views import as_view
 from moso.errors import MosoError
 from moso.evidence import Trajectory, TrajectoryPoint, read_terms, terms_path
@@ -46,6 +47,24 @@ def test_without_batch_norm_a_point_is_itself():
     point = TrajectoryPoint(3, (0.1,), memory=model.state_dict())
     view = as_view((np.zeros((4, 1, 8, 8), dtype=np.float32), np.arange(4)))
     assert renewed_statistics(model, point, view, np.arange(4), batch_size=4) is point
+
+
+def test_own_checkpoints_are_scored_with_statistics_of_their_own_weights():
+    """As with a checkpoint whose statistics PyTorch has renewed; the model and the checkpoint are left alone."""
+    draw = np.random.default_rng(0)
+    data = draw.normal(size=(48, 1, 8, 8)).astype(np.float32), np.arange(48) % 4
+    model = build_model("convnet-w4", (1, 8, 8), 4, seed=0)
+    checkpoint, view = deepcopy(model.state_dict()), as_view(data)
+    twin = deepcopy(model)
+    update_bn([view.batch(np.arange(start, start + 16))[0] for start in (0, 16, 32)], twin)
+    found = moso.score(model, data, [(checkpoint, 0.1)], renew_statistics=16)
+    expected = moso.score(model, data, [(twin.state_dict(), 0.1)])
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+    plain = moso.score(model, data, [(checkpoint, 0.1)])
+    assert np.abs(found - plain).max() > 0.01 * np.abs(plain).max()
+    assert all(torch.equal(value, checkpoint[name]) for name, value in model.state_dict().items())
+    with pytest.raises(MosoError, match="renew_statistics=1: batch-norm"):
+        moso.score(model, data, [(checkpoint, 0.1)], renew_statistics=1)
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 LINES = 10
 _MARKERS = "osD^vP*X"
+# How many names fit over each other beside their dots, and beside each other.
+_NAMES_HIGH, _NAMES_WIDE = 24, 4
 
 
 def figures_of(experiment: Experiment, finished: Sequence[Finished]) -> dict[str, "Figure"]:
@@ -118,6 +120,20 @@ def classes_figure(means: Mapping[str, NDArray[np.float64]], *, theme: Theme = L
     return figure
 
 
+def apart(points: Mapping[str, tuple[float, float]], high: int, wide: int) -> dict[str, float]:
+    """Where names stand beside their points: moved up as little as keeps them off each other.
+
+    >>> apart({"a": (0.0, 10.0), "b": (0.0, 10.1), "c": (9.0, 10.1), "d": (0.0, 20.0)}, high=10, wide=4)
+    {'a': 10.0, 'b': 11.0, 'c': 10.1, 'd': 20.0}
+    """
+    width, height = np.ptp(list(points.values()), axis=0) / (wide, high)
+    found: dict[str, float] = {}
+    for name, (x, y) in sorted(points.items(), key=lambda pair: pair[1][1]):
+        near = [found[other] for other in found if abs(points[other][0] - x) < width]
+        found[name] = float(max([y, *(taken + height for taken in near)]))
+    return found
+
+
 def cost_figure(finished: Sequence[Finished], *, theme: Theme = LIGHT) -> "Figure":
     """Accuracy at the largest ratio against the time that choosing takes, a dot a contender."""
     largest = max(one.row["ratio"] for one in finished)
@@ -128,10 +144,15 @@ def cost_figure(finished: Sequence[Finished], *, theme: Theme = LIGHT) -> "Figur
     with house_style(theme):
         figure = blank(8.6, 4.6, layout="constrained")
         axes = figure.add_subplot()
-        for number, (name, own) in enumerate(points.items()):
-            seconds, reached = np.mean(own, axis=0)
-            axes.scatter([seconds / 60], [reached], s=34, color=_colour(name, number, theme), linewidths=0)
-            axes.annotate(name, (seconds / 60, reached), xytext=(5, 4), textcoords="offset points", fontsize=8.5)
+        means = {name: (np.mean(own, axis=0) / (60, 1)).tolist() for name, own in points.items()}
+        heights = apart(means, _NAMES_HIGH, _NAMES_WIDE)
+        for name, (minutes, reached) in means.items():
+            # Names say which is which, colours only which are ours.
+            colour = _colour(name, 0 if name.startswith("moso") else 1, theme)
+            axes.scatter([minutes], [reached], s=34, color=colour, linewidths=0)
+            axes.text(minutes, heights[name], f"  {name}", va="center", fontsize=8.5)
+        axes.margins(x=0.05)
+        axes.set_xlim(right=axes.get_xlim()[1] * 1.3)  # names need room
         axes.set_xlabel("minutes of one process before retraining, surrogates included")
         axes.set_ylabel(f"test accuracy in %, {100 * largest:g} % removed")
         axes.grid(linewidth=0.7)

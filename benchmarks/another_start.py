@@ -50,7 +50,7 @@ def main() -> None:
             name = f"{one.method}/{one.selector}"
             about = one.method, one.selector, one.ratio, one.seed
             key = f"{name} at {one.ratio:g}, {job.configuration.risk} risk, seed {one.seed}"
-            if about not in own or (given.only and name not in given.only) or key in _rows(given.out):
+            if about not in own or (given.only and name not in given.only) or key in read_table(given.out):
                 continue
             row = {
                 **{"method": one.method, "selector": one.selector, "ratio": one.ratio, "seed": one.seed},
@@ -58,11 +58,12 @@ def main() -> None:
                 "own_start": round(own[about], 2),
                 "another_start": retrained(job, read_selection(root, one), START + one.seed),
             }
-            write_json(given.out, {**_rows(given.out), key: row})
+            write_json(given.out, {**read_table(given.out), key: row})
             print(key, row["own_start"], row["another_start"], flush=True)
 
 
-def _rows(path: Path) -> dict[str, dict[str, object]]:
+def read_table(path: Path) -> dict[str, dict[str, object]]:
+    """The rows that are done, by what they are."""
     found: dict[str, dict[str, object]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     return found
 

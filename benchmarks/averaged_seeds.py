@@ -2,7 +2,7 @@
 
 Seeds differ in partitions, surrogates, order and time steps: what their scores have in common belongs to the samples.
 Says how well the scores of any two runs agree, then keeps samples by the mean of their ranks over all runs, and
-retrains that under the seed of every run; what the run's own scores and random selection reached stands beside it.
+retrains that under the seed of every run; what the run's own scores reached stands beside it.
 Rows are written as they are done, and never done again.
 
     python -m benchmarks.averaged_seeds runs/reproduce/cifar100-*-seed-* --ratio 0.8
@@ -65,7 +65,7 @@ def main() -> None:
         note(given.out, f"agreement of {name}", {"spearman": round(agreement(scores), 3), "runs": len(scores)})
         mean = averaged(scores)
         for selector, settings in SELECTORS.items():
-            for root, job in zip(given.runs, jobs, strict=True):
+            for job in jobs:
                 seed = job.configuration.seed
                 key = f"{name}/{selector} at {given.ratio:g}, mean of {len(jobs)} runs, seed {seed}"
                 if key in read_table(given.out):
@@ -73,14 +73,15 @@ def main() -> None:
                 kept = np.zeros(len(labels), dtype=bool)
                 about = {"ratio": given.ratio, "seed": seed, "hard": "low", **settings}
                 kept[moso.select(mean, labels=labels, selector=selector, **about)] = True
-                row = {"own": reached(root, name, selector, given.ratio), "averaged": retrained(job, kept, seed)}
-                note(given.out, key, {**row, "random": reached(root, "random", "balanced", given.ratio)})
+                row = {"own": reached(job, name, selector, given.ratio), "averaged": retrained(job, kept, seed)}
+                note(given.out, key, row)
 
 
-def reached(root: Path, method: str, selector: str, ratio: float) -> float | None:
-    """What the run itself has of it."""
-    for row in all_cells(root):
-        if (row["method"], row["selector"], row["ratio"]) == (method, selector, ratio):
+def reached(job: Job, method: str, selector: str, ratio: float) -> float | None:
+    """What the run's own scores have led to, with the network that scored."""
+    asked = method, selector, ratio, job.configuration.model
+    for row in all_cells(job.directory.root):
+        if (row["method"], row["selector"], row["ratio"], row["network"]) == asked:
             return round(float(row["value"]), 2)
     return None
 

@@ -9,7 +9,7 @@ Rows are written as they are done, and never done again.
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -86,9 +86,9 @@ def reached(job: Job, method: str, selector: str, ratio: float) -> float | None:
     return None
 
 
-def note(path: Path, key: str, row: dict[str, object]) -> None:
+def note(path: Path, key: str, row: Mapping[str, object]) -> None:
     """Write a row down and say it."""
-    write_json(path, {**read_table(path), key: row})
+    write_json(path, {**read_table(path), key: dict(row)})
     print(key, row, flush=True)
 
 

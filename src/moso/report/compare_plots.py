@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PANELS = 3
+NARROWEST = 2.0  # points that a panel spans at the least
 # Text inside the fields of a larger table would be too small to read.
 NUMBERED = 12
 
@@ -74,6 +75,8 @@ def _panels(marks: Sequence[Mark], line: float | None, label: str, theme: Theme)
                 if mark.entry.ratio == ratio:
                     _draw(axes, mark, names.index(mark.entry.name), theme)
             _finish(axes, names, percent(ratio), labelled=number % columns == 0)
+            if marks[0].entry.measure.unit == "%":
+                _widen(axes)
         figure.supxlabel(label, fontsize=10)
     return figure
 
@@ -84,6 +87,13 @@ def _draw(axes: "Axes", mark: Mark, place: int, theme: Theme) -> None:
     margin = None if mark.margin is None else [mark.margin]
     style = {"fmt": "o", "markersize": 5, "elinewidth": 1.4, "capsize": 2.5}
     axes.errorbar([mark.value], [place], xerr=margin, color=colour, **style)  # type: ignore[arg-type]
+
+
+def _widen(axes: "Axes") -> None:
+    """Tenths of a point must not look like points."""
+    low, high = axes.get_xlim()
+    more = max(0.0, NARROWEST - (high - low)) / 2
+    axes.set_xlim(low - more, high + more)
 
 
 def _finish(axes: "Axes", names: Sequence[str], removed: str, labelled: bool) -> None:

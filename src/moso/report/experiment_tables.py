@@ -47,9 +47,10 @@ def by_arm(finished: Sequence[Finished]) -> dict[str, list[Finished]]:
 
 
 def entries_of(finished: Sequence[Finished]) -> list[Entry]:
-    """Seeds gathered, all data first, then as declared."""
-    ordered = sorted(finished, key=lambda one: one.row["ratio"] if one.row["method"] != FULL else -1.0)
-    return entries(told_apart([one.row for one in ordered]))
+    """Seeds gathered, all data first, then as declared; what not every ratio has is not moved up by those that do."""
+    found = entries(told_apart([one.row for one in finished]))
+    names = list(dict.fromkeys(entry.name for entry in found))
+    return sorted(found, key=lambda entry: (entry.method != FULL, names.index(entry.name), entry.ratio))
 
 
 def split_of(finished: Sequence[Finished]) -> str:

@@ -13,6 +13,10 @@ from moso.cli.main import main
 from moso.data.samples import StoredSamples
 from moso.run import Configuration, Job, RunDirectory
 
+# Some virtual machines announce matrix tiles and die of them: bfloat16 goes without, float32 is untouched. oneDNN looks
+# at its first use.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+
 
 @pytest.hookimpl(tryfirst=True)  # before the fixtures, of which some train
 def pytest_runtest_setup():

@@ -109,15 +109,11 @@ HARD = {"momentum": 0.9, "nesterov": True, "weight_decay": 0.01, "clip_norm": 0.
 @pytest.mark.parametrize("name", ["mlp", "convnet"])
 def test_side_by_side_equals_real_retraining(name, settings, dtype):
     data, left_out = digits(24), np.array([3, 11, 0, 23])
-    found = exact_scores(network(name), data, recipe(**settings), seed=5, left_out=left_out, dtype=dtype).scores
-    expected = by_retraining(partial(network, name), data, recipe(**settings), 5, left_out)
+    # Under seed 5 a rectifier comes so near its kink that some processors, in float32, pass it on the other side.
+    found = exact_scores(network(name), data, recipe(**settings), seed=6, left_out=left_out, dtype=dtype).scores
+    expected = by_retraining(partial(network, name), data, recipe(**settings), 6, left_out)
     assert np.abs(expected).max() > 1e-4
-    errors = np.sort(np.abs(found - expected))
-    if dtype == torch.float64:
-        assert errors.max() <= 1e-10
-    else:  # a rectifier at its kink may fall to either side in float32, by the processor; that moves one training
-        assert errors[:-1].max() <= 1e-6
-        assert errors.max() <= 0.05 * np.abs(expected).max()
+    assert np.abs(found - expected).max() <= (1e-10 if dtype == torch.float64 else 1e-6)
 
 
 def test_the_run_on_all_samples_is_that_of_the_training_loop():

@@ -21,6 +21,7 @@ from scipy.stats import rankdata, spearmanr
 
 import moso
 from benchmarks.another_start import read_table, retrained
+from moso.experiments.settings import COVERED
 from moso.files import write_json
 from moso.run.cells import all_cells
 from moso.run.job import Job
@@ -28,7 +29,7 @@ from moso.run.reading import Run
 
 OUT = Path(__file__).parent.parent / "docs" / "benchmarks" / "averaged-seeds.json"
 SCORES = ("moso", "moso-rank")
-SELECTORS: dict[str, dict[str, Any]] = {"balanced": {}, "coverage": {"cut": 0.3, "classes": "balanced"}}
+SELECTORS: dict[str, Mapping[str, Any]] = {"balanced": {}, "coverage": COVERED.settings}
 
 
 def agreement(scores: Sequence[NDArray[np.float64]]) -> float:

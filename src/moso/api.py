@@ -85,21 +85,29 @@ def score(
     points = trajectory if isinstance(trajectory, Trajectory) else Trajectory.from_states(trajectory, total_steps)
     positions = np.arange(len(view))
     steps = []
-    reading: Any = {"loss": loss, "loader_workers": loader_workers}
     for number, point in enumerate(points, 1):
         if renew_statistics is not None:
-            point = renewed_statistics(model, point, view, positions, batch_size=renew_statistics, **reading)
+            point = renewed_statistics(
+                model,
+                point,
+                view,
+                positions,
+                loss=loss,
+                batch_size=renew_statistics,
+                loader_workers=loader_workers,
+            )
         steps.append(
             step_terms(
                 model,
                 point,
                 view,
                 positions,
+                loss=loss,
                 batch_size=batch_size,
                 parameters=parameters,
+                loader_workers=loader_workers,
                 estimator=estimator,
                 risk=risk,
-                **reading,
             )
         )
         progress("scoring", number, len(points))

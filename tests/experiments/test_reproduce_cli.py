@@ -61,6 +61,10 @@ def test_all_experiments_from_one_command(done, tmp_path, monkeypatch):
         assert "3 of 6 cells finished" in (tmp_path / f"docs/results/{name}.md").read_text()
     again = done("class-wise", "figure-1a", "class-wise", "--seeds", "1")
     assert "2 experiments: 0 new cells" in again
+    (tmp_path / "docs/results/class-wise.jsonl").unlink()
+    pages = done("all", "--page")
+    assert "figure-1a.md" in pages
+    assert "class-wise" not in pages
 
 
 def test_a_dry_run_of_the_papers_preset_needs_no_data(done):
@@ -91,6 +95,8 @@ def test_a_dry_run_counts_what_is_left(done, monkeypatch, tmp_path):
         (["figure-1c"], "figure-1c has no preset 'cpu'"),
         (["figure-1a", "figure-1c"], "figure-1c has no preset 'cpu'"),
         (["all", "--only", "k-centre"], "no cell of the experiment"),
+        (["all", "--preset", "gpu"], "no preset 'gpu'"),
+        (["all", "--page"], "has no table of figure-1a yet"),
         (["figure-1a", "--only", "colour=red"], "unknown part of a cell 'colour'"),
         (["figure-1a", "--only", "k-center"], "no cell of the experiment is left"),
         (["figure-1a", "--jobs", "0"], "--jobs 0"),

@@ -75,8 +75,9 @@ def reproduce_command(
         return
     experiments = _experiments(names, preset)
     if page:
-        for experiment in experiments:
-            _pages(experiment, asked, quiet)
+        for path in _pages(experiments, asked):
+            if not quiet:
+                console().print(f"see {path}", soft_wrap=True)
         return
     if scores is not None:
         cells = [cell for own in wanted_of_all(experiments, asked).values() for cell in own]
@@ -90,23 +91,19 @@ def reproduce_command(
     started = time.monotonic()
     with showing(quiet) as progress:
         outcome = reproduce(experiments, asked, progress, None if quiet else _say)
-    for experiment in experiments:
-        _pages(experiment, asked, quiet=True)
+    if outcome.finished:
+        _pages(experiments, asked)
     if not quiet:
         _summary(experiments, asked, outcome, time.monotonic() - started)
 
 
 def _experiments(names: Sequence[str], preset: str) -> list[Experiment]:
     """Those of these names, each once; `all` are those that the preset has."""
-    found: dict[str, Experiment] = {}
-    for name in names:
-        if name == EVERY:
-            found |= {one.name: one for one in EXPERIMENTS.values() if preset in one.presets}
-        else:
-            found[name] = find_experiment(name)
-    for experiment in found.values():
-        experiment.of(preset)
-    return list(found.values())
+    every = [one.name for one in EXPERIMENTS.values() if preset in one.presets] or list(EXPERIMENTS)
+    found = [find_experiment(own) for name in names for own in (every if name == EVERY else [name])]
+    for experiment in found:
+        experiment.of(preset)  # refused here, before anything is done
+    return list({experiment.name: experiment for experiment in found}.values())
 
 
 def _say(row: Row, finished: int, cells: int) -> None:
@@ -133,15 +130,14 @@ def _titled(experiments: Sequence[Experiment]) -> str:
     return experiments[0].name if len(experiments) == 1 else count_of(len(experiments), "experiment")
 
 
-def _pages(experiment: Experiment, asked: Asked, quiet: bool) -> None:
-    if not Results.open(asked.results, experiment.name).rows:
-        if quiet:
-            return
-        raise MosoError(f"{asked.results} has no table of {experiment.name} yet; run it first")
-    path = write_page(experiment, asked.preset, asked.results)
+def _pages(experiments: Sequence[Experiment], asked: Asked) -> list[Path]:
+    """The pages of those that have a table, and the index of all."""
+    known = [one for one in experiments if Results.open(asked.results, one.name).rows]
+    if not known:
+        raise MosoError(f"{asked.results} has no table of {experiments[0].name} yet; run it first")
+    paths = [write_page(one, asked.preset, asked.results) for one in known]
     write_index(asked.results)
-    if not quiet:
-        console().print(f"see {path}", soft_wrap=True)
+    return paths
 
 
 def _plan(experiments: Sequence[Experiment], asked: Asked) -> None:

@@ -65,11 +65,12 @@ def wanted_of_all(experiments: Sequence[Experiment], asked: Asked) -> dict[str, 
     """The cells that a user asks for, by experiment; those that `--only` leaves nothing of are left out."""
     if len(experiments) == 1:
         return {experiments[0].name: wanted(experiments[0], asked)}
-    declared = {one.name: wanted(one, replace(asked, only=())) for one in experiments}
-    retrained = {name: [one for one in own if isinstance(one, Cell)] for name, own in declared.items()}
-    left = {id(cell) for cell in only([cell for own in retrained.values() for cell in own], asked.only)}
-    chosen = {name: [cell for cell in own if id(cell) in left] for name, own in retrained.items()} if asked.only else {}
-    return {name: own for name, own in (chosen or declared).items() if own}
+    found = {one.name: wanted(one, replace(asked, only=())) for one in experiments}
+    if asked.only:
+        retrained = [cell for own in found.values() for cell in own if isinstance(cell, Cell)]
+        left = {cell.key for cell in only(retrained, asked.only)}
+        found = {name: [cell for cell in own if cell.key in left] for name, own in found.items()}
+    return {name: own for name, own in found.items() if own}
 
 
 def missing(cells: Mapping[str, Sequence[Cell | ExactCell]], finished: Container[str]) -> list[Cell | ExactCell]:

@@ -21,8 +21,11 @@ class Place:
     settings: tuple[tuple[str, float], ...] = ()
     alone: bool = False
     """Whether the file is opened without the test split that lies beside it."""
-    split: str = "test"
-    """What accuracies are measured on, in a word."""
+
+    @property
+    def split(self) -> str:
+        """What accuracies are measured on, in a word."""
+        return "held-out" if self.alone else "test"
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,6 @@ PLACES = {
         *(45_000, 5_000, (3, 32, 32), 100, _held_out),
         settings=(("test_share", 0.1),),
         alone=True,
-        split="held-out",
     ),
     "cifar100n": Place(
         f"{_CIFAR}, and cifar100n/cifar100n_train_labels.npz",

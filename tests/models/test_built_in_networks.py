@@ -8,6 +8,7 @@ from torch.func import functional_call, grad, jvp, vmap
 
 from moso.errors import MosoError
 from moso.models import build_model
+from moso.models.resnet import ResidualBlock
 
 ANY_INPUT = ["linear", "tanh", "mlp"]
 IMAGES = ["convnet", "resnet8", "resnet14", "resnet20"]
@@ -96,3 +97,18 @@ def test_networks_with_convolutions_learn_through_batch_norm(name: str) -> None:
     assert any(isinstance(module, nn.BatchNorm2d) for module in model.modules())
     F.cross_entropy(model(torch.randn(6, 1, 8, 8)), torch.arange(6)).backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+def test_a_shortcut_is_every_second_pixel_and_its_gradient_stays_in_layout() -> None:
+    block = ResidualBlock(channels=4, filters=6, stride=2).double()
+    torch.nn.init.zeros_(block.norm2.weight)  # nothing but the shortcut is left
+    images = torch.rand(3, 4, 8, 8, dtype=torch.float64).contiguous(memory_format=torch.channels_last)
+    images.requires_grad_(True)
+    output = block(images)
+    assert torch.equal(output[:, :4], images[:, :, ::2, ::2])
+    assert not output[:, 4:].any()
+    (gradient,) = torch.autograd.grad(output.sum(), images)
+    expected = torch.zeros_like(images)
+    expected[:, :, ::2, ::2] = 1
+    assert torch.equal(gradient, expected)
+    assert gradient.is_contiguous(memory_format=torch.channels_last)

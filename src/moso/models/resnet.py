@@ -28,7 +28,8 @@ class ResidualBlock(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """`[batch, channels, height, width]` to `[batch, filters, height / stride, width / stride]`."""
         change = self.norm2(self.conv2(self.relu1(self.norm1(self.conv1(images)))))
-        shortcut = images[:, :, :: self.stride, :: self.stride] if self.stride > 1 else images
+        # Every second pixel, as windows of one: the gradient of a slice would leave the channels-last layout.
+        shortcut = F.avg_pool2d(images, 1, self.stride) if self.stride > 1 else images
         if self.missing:
             shortcut = F.pad(shortcut, (0, 0, 0, 0, 0, self.missing))
         output: Tensor = self.relu2(shortcut + change)

@@ -150,7 +150,16 @@ def cost_figure(finished: Sequence[Finished], *, theme: Theme = LIGHT) -> "Figur
             # Names say which is which, colours only which are ours.
             colour = _colour(name, 0 if name.startswith("moso") else 1, theme)
             axes.scatter([minutes], [reached], s=34, color=colour, linewidths=0)
-            axes.text(minutes, heights[name], f"  {name}", va="center", fontsize=8.5)
+            # A thin line leads from a name to its dot, which matters where names had to make room for each other.
+            axes.annotate(
+                name,
+                xy=(minutes, reached),
+                xytext=(14, heights[name]),
+                textcoords=("offset points", "data"),
+                va="center",
+                fontsize=8.5,
+                arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.8, "relpos": (0, 0.5)},
+            )
         axes.margins(x=0.05)
         axes.set_xlim(right=axes.get_xlim()[1] * 1.3)  # names need room
         axes.set_xlabel("minutes of one process before retraining, surrogates included")

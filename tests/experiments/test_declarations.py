@@ -85,6 +85,18 @@ def test_the_numbers_of_the_paper_are_declared():
     assert (paper.partitions, paper.time_steps, paper.sampling) == (5, 10, "uniform")
 
 
+@pytest.mark.parametrize("name", ["figure-1a", "figure-1b", "label-noise-cifar100"])
+def test_what_others_printed_is_of_methods_and_ratios_that_are_run(name):
+    experiment = find_experiment(name)
+    for preset in PRESETS:
+        cells = [cell.retraining for cell in cells_of(experiment.of(preset))]
+        asked = {(cell.ratio, cell.method) for cell in cells}
+        printed = {(ratio, method) for ratio, own in experiment.published.removed.items() for method in own}
+        assert len(asked & printed) >= 4
+        assert preset == "cpu" or printed <= asked
+        assert all(15 < own["random"] < 80 for own in experiment.published.removed.values())
+
+
 def test_experiments_share_cells():
     """Class-wise accuracy is read off the main figure's cells; nothing is trained for it again."""
     main = {cell.key for cell in cells_of(find_experiment("figure-1a").of("cpu"))}

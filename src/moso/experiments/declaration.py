@@ -74,10 +74,19 @@ class Grid:
 
 
 @dataclass(frozen=True)
+class Published:
+    """What others reached in the same comparison: accuracies in % by share removed and method, and whose they are."""
+
+    source: str
+    removed: Mapping[float, Mapping[str, float]]
+
+
+@dataclass(frozen=True)
 class Experiment:
     """A figure or table: where it comes from, what it claims, and what each preset runs for it.
 
-    `reference` holds numbers of the paper's own text and tables, by what they are of.
+    `reference` holds numbers of the paper's own text and tables, by what they are of; `published` those of others,
+    which the order of the methods is held against.
     """
 
     name: str
@@ -88,6 +97,7 @@ class Experiment:
     presets: Mapping[Preset, tuple[Arm, ...] | Grid]
     axis: str = ""
     reference: Mapping[str, float] = field(default_factory=dict)
+    published: Published | None = None
 
     def of(self, preset: str) -> tuple[Arm, ...] | Grid:
         """What a preset runs."""

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from moso.experiments.declaration import Arm, Contender, Experiment
+from moso.experiments.published import CIFAR100, TINY_IMAGENET
 from moso.experiments.settings import (
     BALANCED,
     BASELINES,
@@ -45,6 +46,7 @@ FIGURE_1A = Experiment(
         ),
         "paper": (Arm("cifar100", PAPER, (*_ALL, FAITHFUL), PAPER_RATIOS, PAPER_SEEDS, baselines=BASELINES),),
     },
+    published=CIFAR100,
 )
 
 FIGURE_1B = Experiment(
@@ -65,6 +67,7 @@ FIGURE_1B = Experiment(
         ),
         "paper": (Arm("tiny-imagenet", PAPER_TINY, _ALL, PAPER_RATIOS, PAPER_SEEDS, baselines=BASELINES),),
     },
+    published=TINY_IMAGENET,
 )
 
 # A million images do not fit a CPU's day at any size of network: the cpu preset does not exist.

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from moso.experiments.declaration import Arm, Contender, Experiment, Preset
+from moso.experiments.published import CIFAR100_NOISE
 from moso.experiments.settings import (
     COVERED,
     CPU,
@@ -48,6 +49,7 @@ LABEL_NOISE_CIFAR100 = Experiment(
         "cpu": _cpu("cifar100", _noisy(CPU)),
         "paper": (Arm("cifar100", _noisy(PAPER), _ALL, PAPER_RATIOS, PAPER_SEEDS),),
     },
+    published=CIFAR100_NOISE,
 )
 
 LABEL_NOISE_TINY = Experiment(

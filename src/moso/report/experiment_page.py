@@ -16,6 +16,7 @@ from moso.experiments.results import Results
 from moso.files import replacing, write_text
 from moso.report.experiment_exact import exact_figure, exact_tables
 from moso.report.experiment_plots import figures_of
+from moso.report.experiment_published import published_tables
 from moso.report.experiment_tables import (
     Finished,
     axis_tables,
@@ -87,7 +88,8 @@ def _tables(experiment: Experiment, finished: Sequence[Finished]) -> list[TextTa
         case "cost":
             return cost_tables(finished)
         case _:
-            return [*ratio_tables(finished), *detection_tables(finished)]
+            beside = published_tables(finished, experiment.published)
+            return [*ratio_tables(finished), *beside, *detection_tables(finished)]
 
 
 def _head(

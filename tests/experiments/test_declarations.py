@@ -85,6 +85,13 @@ def test_the_numbers_of_the_paper_are_declared():
     assert (paper.partitions, paper.time_steps, paper.sampling) == (5, 10, "uniform")
 
 
+def test_the_number_of_time_steps_is_shown_of_all_three_in_the_papers_preset():
+    arms = find_experiment("ablation-sampling").of("paper")
+    assert {(arm.series, arm.value) for arm in arms} == set(product(("stratified", "uniform"), (1.0, 2.0, 5.0, 10.0)))
+    for arm in arms:
+        assert {contender.label for contender in arm.contenders} >= MOSO
+
+
 @pytest.mark.parametrize("name", ["figure-1a", "figure-1b", "label-noise-cifar100"])
 def test_what_others_printed_is_of_methods_and_ratios_that_are_run(name):
     experiment = find_experiment(name)

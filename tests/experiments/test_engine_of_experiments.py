@@ -202,12 +202,21 @@ def test_several_jobs_give_the_same_values(finished, tmp_path):
 
 def test_references_and_scores_of_experiments_are_run_too(tmp_path):
     """Methods with references, derived scores, another retrained network, a baseline."""
-    methods = ("el2n", "moso-last", "grand-last", "moso-2", "moso-rank-2", "moso-robust", "moso-robust-rank")
+    methods = (
+        "el2n",
+        "moso-last",
+        "grand-last",
+        "moso-2",
+        "moso-standardised-2",
+        "moso-rank-2",
+        "moso-robust",
+        "moso-robust-rank",
+    )
     contenders = tuple(Contender(name) for name in methods)
     arm = Arm("digits", {**SETTINGS, "initialisations": 1}, contenders, (0.8,), 1, network="linear", baselines=("rs2",))
     outcome = reproduce([small(arm)], asked(tmp_path))
     rows = read_rows(tmp_path / "results/figure-1a.jsonl").values()
-    assert outcome.finished == len(rows) == 9
+    assert outcome.finished == len(rows) == 10
     assert {row["network"] for row in rows} == {"linear"}
     (run,) = (tmp_path / "runs").iterdir()
     scores = {path.stem: path for path in (run / "scores").glob("*.parquet")}

@@ -1,7 +1,7 @@
 """Scores that only experiments ask for, made from what a run's surrogates left behind.
 
     moso-last, grand-last       both terms at the very last update alone: the paper's variant without training dynamics
-    moso-K, moso-rank-K         MoSo from K of the recorded time steps, for K below their number
+    moso-K, moso-rank-K, ...    MoSo from K of the recorded time steps, for K below their number
     moso-robust, -robust-rank   MoSo along a robust mean of the gradients, for data that is mostly noise
 
 They lie in the run like a score of the user's own, and are selected and retrained like any other.
@@ -30,12 +30,13 @@ from moso.run.measuring import noted
 from moso.run.scores import read_scores, store_score, write_view
 from moso.run.seen import as_seen
 from moso.run.training import network, part_name, piece_name
-from moso.scores import Hard, Score, moso, moso_rank
+from moso.scores import Hard, Score, moso, moso_rank, moso_standardised
 from moso.scores.grand_steps import grand_steps
 
 # From a partition's terms to one float a sample.
 Combine = Callable[[PartitionTerms], NDArray[np.float64]]
 FEWER = (1, 2, 5)
+_COMBINATIONS: dict[str, Combine] = {"moso": moso, "moso-standardised": moso_standardised, "moso-rank": moso_rank}
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,10 @@ DERIVED = {
         Derived("grand-last", "the gradient's norm at the last update alone", _last, grand_steps, "high"),
         Derived("moso-robust", "MoSo along a robust mean gradient", _robust, moso, "low"),
         Derived("moso-robust-rank", "MoSo along a robust mean gradient, by rank", _robust, moso_rank, "low"),
-        *(Derived(f"moso-{k}", f"MoSo from {k} of the time steps", _fewer(k), moso, "low") for k in FEWER),
-        *(Derived(f"moso-rank-{k}", f"moso-rank from {k} time steps", _fewer(k), moso_rank, "low") for k in FEWER),
+        *(
+            Derived(f"{name}-{k}", f"{name} from {k} of the time steps", _fewer(k), combine, "low")
+            for name, combine in _COMBINATIONS.items()
+            for k in FEWER
+        ),
     )
 }

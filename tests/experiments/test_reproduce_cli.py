@@ -169,6 +169,32 @@ def test_pages_and_plots_are_made_from_the_table_alone(plot, arms, expected, tmp
     write_index(tmp_path / "results")
 
 
+@pytest.mark.parametrize("setting", ["partitions", "label_noise"])
+def test_differences_along_an_axis_are_of_one_task(setting, tmp_path):
+    """To the first value, where random selection stays as it is; where the axis changes the data, there are none."""
+    values = {"partitions": (1, 2), "label_noise": (0.2, 0.4)}[setting]
+    plain = replace(ARMS[0], seeds=3)
+    arms = [
+        replace(plain, settings={**SETTINGS, setting: value}, name=f"{value}", value=float(value)) for value in values
+    ]
+    made_up(arms, tmp_path / "results", "figure-1a")
+    path = tmp_path / "results/figure-1a.jsonl"
+    rows, second = path.read_text().splitlines(), {cell.key for cell in cells_of(arms[1:])}
+    first = {cell.key for cell in cells_of(arms[:1])}
+    for number, row in enumerate(map(json.loads, rows)):
+        if row["key"] in second - first:
+            rows[number] = json.dumps({**row, "value": row["value"] + 1 + row["seed"]})
+    path.write_text("\n".join(rows) + "\n")
+    text = write_page(small(*arms, plot="arms", axis=setting), "cpu", tmp_path / "results").read_text()
+    if setting == "label_noise":
+        assert "paired difference to label_noise" not in text
+        return
+    table = text.partition("### paired difference to partitions: 1, points")[2].partition("##")[0]
+    # Differences 1, 2 and 3: 2 plus or minus Student's 4.303 / sqrt(3).
+    assert "| moso (balanced) | +2.00 [-0.48, +4.48] |" in table
+    assert "random" not in table
+
+
 def test_what_arms_share_stands_in_the_table_of_each(tmp_path):
     """Random selection is one cell however samples are judged; every table has it, and detection where it is known."""
     plain = replace(ARM, ratios=(0.5,), seeds=2, all_data=False)

@@ -60,10 +60,12 @@ def _ratio_figures(finished: Sequence[Finished]) -> dict[str, "Figure"]:
     return found
 
 
-def axis_figure(lines: Mapping[str, Mapping[float, Sequence[float]]], axis: str, *, theme: Theme = LIGHT) -> "Figure":
-    """Accuracy along an axis of arms, a line a contender, with standard deviations.
+def axis_figure(
+    lines: Mapping[str, Mapping[float, Mapping[int, float]]], axis: str, *, theme: Theme = LIGHT
+) -> "Figure":
+    """Accuracy along an axis of arms, a line a contender, by seed, with standard deviations.
 
-    >>> len(axis_figure({"moso": {1.0: [74.0, 74.5], 5.0: [75.0]}}, "partitions").axes)
+    >>> len(axis_figure({"moso": {1.0: {0: 74.0, 1: 74.5}, 5.0: {0: 75.0}}}, "partitions").axes)
     1
     """
     values = sorted({value for own in lines.values() for value in own})
@@ -71,7 +73,8 @@ def axis_figure(lines: Mapping[str, Mapping[float, Sequence[float]]], axis: str,
     with house_style(theme):
         figure = blank(8.6, 4.3, layout="constrained")
         axes = figure.add_subplot()
-        for number, (name, own) in enumerate(lines.items()):
+        for number, (name, by_seed) in enumerate(lines.items()):
+            own = {value: list(seeds.values()) for value, seeds in by_seed.items()}
             known = sorted(own)
             axes.errorbar(
                 [places[value] + 0.04 * (number - len(lines) / 2) for value in known],

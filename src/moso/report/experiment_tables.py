@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moso.evaluation.compare import RANDOM, Entry, compared, entries
-from moso.evaluation.statistics import Interval
+from moso.evaluation.statistics import Interval, paired_difference
 from moso.evaluation.summary import FULL
 from moso.experiments.cells import Cell
 from moso.experiments.places import place_of
@@ -105,21 +105,23 @@ def interval_text(interval: Interval | None) -> str:
     return f"{interval.value:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]{star}"
 
 
-def along(finished: Sequence[Finished]) -> dict[str, dict[float, list[float]]]:
-    """What every line reached at every arm's value, seed by seed; arms without a value stand at none."""
+def along(finished: Sequence[Finished]) -> dict[str, dict[float, dict[int, float]]]:
+    """What every line reached at every arm's value under each seed; arms without a value stand at none."""
     found: dict[str, dict[float, dict[int, float]]] = {}
     for one in finished:
         if one.cell.arm.value is not None:
             # Random selection is the same cell in every series: a seed counts once.
             found.setdefault(one.label, {}).setdefault(one.cell.arm.value, {})[one.row["seed"]] = one.row["value"]
-    return {name: {value: list(seeds.values()) for value, seeds in own.items()} for name, own in found.items()}
+    return found
 
 
 def axis_tables(finished: Sequence[Finished], axis: str, reference: Mapping[str, float]) -> list[TextTable]:
-    """A line a contender, a column a value of the axis; and the paired differences to random where arms have it."""
+    """A line a contender, a column a value of the axis; then paired differences: to random, and along the axis."""
     lines = along(finished)
     values = sorted({value for own in lines.values() for value in own})
-    texts = [[name, *(spread_text(own.get(value, [])) for value in values)] for name, own in lines.items()]
+    texts = [
+        [name, *(spread_text(list(own.get(value, {}).values())) for value in values)] for name, own in lines.items()
+    ]
     if reference:
         texts.append(["the paper's", *(f"{reference[f'{v:g}']:.2f}" if f"{v:g}" in reference else "" for v in values)])
     columns = [axis, *(f"{value:g}" for value in values)]
@@ -139,7 +141,23 @@ def axis_tables(finished: Sequence[Finished], axis: str, reference: Mapping[str,
     if standing:
         texts = [[name, *(own_value.get(value, "") for value in values)] for name, own_value in standing.items()]
         tables.append(TextTable("paired difference to random selection, points", columns, texts))
-    return tables
+    return [*tables, *_against_first(lines, values, axis, 100 / int(finished[0].row["test"]))]
+
+
+def _against_first(
+    lines: Mapping[str, Mapping[float, Mapping[int, float]]], values: Sequence[float], axis: str, resolution: float
+) -> list[TextTable]:
+    """Paired differences to the axis's first value; not where random selection changes too: that is another task."""
+    random = [list(own.values()) for name, own in lines.items() if name.startswith(RANDOM)]
+    if len(values) < 2 or not random or any(seeds != own[0] for own in random for seeds in own):
+        return []
+    texts = []
+    for name, own in lines.items():
+        if not name.startswith(RANDOM) and values[0] in own:
+            found = (paired_difference(own.get(value, {}), own[values[0]], resolution) for value in values[1:])
+            texts.append([name, *map(interval_text, found)])
+    columns = [axis, *(f"{value:g}" for value in values[1:])]
+    return [TextTable(f"paired difference to {axis}: {values[0]:g}, points", columns, texts)] if texts else []
 
 
 def class_accuracies(finished: Sequence[Finished]) -> dict[str, NDArray[np.float64]]:

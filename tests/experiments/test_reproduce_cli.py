@@ -236,6 +236,12 @@ def test_methods_stand_beside_published_numbers(tmp_path):
     assert "| Spearman of the two orders | 0.80 |" in table
     assert "published: somebody." in table
     assert "published" not in write_page(small(arm), "cpu", tmp_path / "results").read_text()
+    # Beside them, MoSo against each: a seed shifts both, so an interval is as wide as a test sample makes it.
+    duels = text.partition("### MoSo above the other methods, 80 % removed, points")[2].partition("##")[0]
+    assert "| method | moso (balanced) |" in duels
+    assert "| el2n (top) | +9.00 [+8.75, +9.25] * |" in duels
+    assert "| herding (herding) | -3.00 [-3.25, -2.75] * |" in duels
+    assert "random" not in duels
 
 
 def test_held_out_samples_are_not_called_a_test(tmp_path):

@@ -23,6 +23,7 @@ from moso.report.experiment_tables import (
     class_tables,
     cost_tables,
     detection_tables,
+    duel_tables,
     ratio_tables,
 )
 from moso.report.plots import png
@@ -89,7 +90,7 @@ def _tables(experiment: Experiment, finished: Sequence[Finished]) -> list[TextTa
             return cost_tables(finished)
         case _:
             beside = published_tables(finished, experiment.published)
-            return [*ratio_tables(finished), *beside, *detection_tables(finished)]
+            return [*ratio_tables(finished), *duel_tables(finished), *beside, *detection_tables(finished)]
 
 
 def _head(

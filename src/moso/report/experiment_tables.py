@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.evaluation.compare import RANDOM, Entry, compared, entries
+from moso.evaluation.compare import RANDOM, Entry, compared, entries, is_method
 from moso.evaluation.statistics import Interval, paired_difference
 from moso.evaluation.summary import FULL
 from moso.experiments.cells import Cell
@@ -17,6 +17,7 @@ from moso.report.text_table import TextTable
 from moso.report.wording import duration, percent
 
 Row = Mapping[str, Any]
+MOSO = "moso"  # what the names of all its combinations begin with
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,32 @@ def _ratio_table(name: str, finished: Sequence[Finished]) -> TextTable:
     note = "Mean ± standard deviation (seeds); paired difference to the better random selection with its 95 % interval."
     title = f"{split_of(finished)} {found[0].measure.heading}" + (f", {name}" if name else "")
     return TextTable(title, columns, texts, note)
+
+
+def duel_tables(finished: Sequence[Finished]) -> list[TextTable]:
+    """A table an arm and ratio: how far each combination of MoSo is above each other method, paired over seeds.
+
+    Only where there are other methods, and seeds enough for an interval.
+    """
+    tables = []
+    for arm, own in by_arm(finished).items():
+        found, resolution = entries_of(own), 100 / int(own[0].row["test"])
+        for ratio in sorted({entry.ratio for entry in found if entry.method != FULL}):
+            here = [entry for entry in found if entry.ratio == ratio]
+            ours = [entry for entry in here if entry.method.startswith(MOSO)]
+            others = [entry for entry in here if is_method(entry.method) and not entry.method.startswith(MOSO)]
+            if not any(len(one.by_seed.keys() & other.by_seed.keys()) > 1 for one in ours for other in others):
+                continue
+            texts = [
+                [
+                    other.name,
+                    *(interval_text(paired_difference(one.by_seed, other.by_seed, resolution)) for one in ours),
+                ]
+                for other in others
+            ]
+            title = f"MoSo above the other methods, {percent(ratio)} removed, points" + (f", {arm}" if arm else "")
+            tables.append(TextTable(title, ["method", *(one.name for one in ours)], texts))
+    return tables
 
 
 def reached_text(entry: Entry) -> str:

@@ -149,8 +149,9 @@ def axis_tables(finished: Sequence[Finished], axis: str, reference: Mapping[str,
     texts = [
         [name, *(spread_text(list(own.get(value, {}).values())) for value in values)] for name, own in lines.items()
     ]
-    if reference:
-        texts.append(["the paper's", *(f"{reference[f'{v:g}']:.2f}" if f"{v:g}" in reference else "" for v in values)])
+    printed = [f"{reference[f'{value:g}']:.2f}" if f"{value:g}" in reference else "" for value in values]
+    if any(printed):
+        texts.append(["the paper's", *printed])
     columns = [axis, *(f"{value:g}" for value in values)]
     note = "Mean ± standard deviation (seeds)."
     tables = [TextTable(f"{split_of(finished)} accuracy in %", columns, texts, note)]

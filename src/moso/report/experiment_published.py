@@ -3,8 +3,7 @@ order that they come in."""
 
 from collections.abc import Sequence
 
-from moso.evaluation.compare import RANDOM, Entry, random_entry
-from moso.evaluation.statistics import paired_difference
+from moso.evaluation.compare import RANDOM, Row, compared
 from moso.experiments.declaration import Published
 from moso.report.experiment_tables import Finished, entries_of
 from moso.report.text_table import TextTable
@@ -18,9 +17,9 @@ def published_tables(finished: Sequence[Finished], published: Published | None) 
     """A line a method that both have: its difference to random selection, here and there, and Spearman's of the two."""
     if published is None:
         return []
-    found = entries_of(finished)
-    ratios = sorted({entry.ratio for entry in found} & set(published.removed))
-    here = {ratio: _differences(found, ratio, published) for ratio in ratios}
+    rows = compared(entries_of(finished))
+    ratios = sorted({row.entry.ratio for row in rows} & set(published.removed))
+    here = {ratio: _differences(rows, ratio, published) for ratio in ratios}
     here = {ratio: own for ratio, own in here.items() if len(own) >= _ORDERED}
     if not here:
         return []
@@ -39,18 +38,14 @@ def published_tables(finished: Sequence[Finished], published: Published | None) 
     return [TextTable("beside published numbers", columns, texts, note)]
 
 
-def _differences(found: Sequence[Entry], ratio: float, published: Published) -> dict[str, float]:
+def _differences(rows: Sequence[Row], ratio: float, published: Published) -> dict[str, float]:
     """Paired differences to the better random selection, of the methods that others have as well."""
-    random, known = random_entry(found, ratio), published.removed[ratio]
-    if random is None:
-        return {}
-    own = {RANDOM: 0.0}
-    for entry in found:
-        if entry.ratio == ratio and entry.method in known and entry.method != RANDOM:
-            difference = paired_difference(entry.by_seed, random.by_seed)
-            if difference is not None:
-                own[entry.method] = difference.value
-    return own
+    own = {
+        row.entry.method: row.against_random.value
+        for row in rows
+        if row.entry.ratio == ratio and row.entry.method != RANDOM and row.against_random is not None
+    }
+    return {RANDOM: 0.0, **{name: value for name, value in own.items() if name in published.removed[ratio]}}
 
 
 def _pair(name: str, here: dict[str, float], published: Published, ratio: float) -> list[str]:

@@ -9,7 +9,7 @@ from torch import nn
 
 from benchmarks.zoo.problem import Network
 
-FEATURES, WIDTH, CLASSES, WORDS = 6, 16, 4, 50
+FEATURES, WIDTH, CLASSES, WORDS = 12, 64, 4, 200
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,26 @@ class MosoError(Exception):
     """
 
 
+class SampleError(MosoError):
+    """Something that one sample brought about; `index` counts the samples that were given, from 0.
+
+    Whoever knows the sample's name says it with `of`.
+
+    >>> str(SampleError("the gradient of {sample} is not finite", 5).of("sample 105 at step 3"))
+    'the gradient of sample 105 at step 3 is not finite'
+    """
+
+    def __init__(self, template: str, index: int) -> None:
+        super().__init__(template.replace("{sample}", f"sample {index}"))
+        self.template, self.index = template, index
+
+    def of(self, sample: str) -> MosoError:
+        """The same error with the sample's name, and with the same cause."""
+        error = MosoError(self.template.replace("{sample}", sample))
+        error.__cause__ = self.__cause__
+        return error
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> MosoError:
     """An error for a name that is not registered, with the nearest ones that are.
 

@@ -24,8 +24,8 @@ from moso.gradients import (
 )
 from moso.gradients.directional import backward_derivative
 from moso.gradients.fitting import Fitting, batch_size_for
-from moso.gradients.layers import parts as layer_parts
-from moso.gradients.probe import plan_for
+from moso.gradients.layers import operation as layer_parts
+from moso.gradients.trust import knowledge_of, plan_for
 
 
 def problem(count: int = 20):
@@ -142,9 +142,9 @@ def test_a_network_without_any_closed_form_goes_both_slow_ways():
     point = Point.of(Bare(), cross_entropy)
     batches = batches_of(inputs, labels, 7)
     step = time_step(point, batches)
-    plan = plan_for(point, (inputs, labels))
-    assert plan.routes.covered == []
-    dots = backward_derivative(point, plan, (inputs, labels), step.mean_gradient)
+    known = knowledge_of(point, (inputs, labels))
+    assert known.plan.routes.covered == []
+    dots = backward_derivative(point, known, (inputs, labels), step.mean_gradient)
     np.testing.assert_allclose(dots, step.dot[0], rtol=1e-9, atol=1e-12)
 
 

@@ -128,7 +128,7 @@ def test_no_gradient_by_a_large_layer_is_ever_formed(monkeypatch):
                     largest = max(largest, tensor.untyped_storage().nbytes())
             return out
 
-    from moso.gradients.probe import plan_for
+    from moso.gradients.trust import knowledge_of, plan_for
 
     point = Point.of(model.eval(), cross_entropy)
     plan = plan_for(point, (inputs, labels))

@@ -1,24 +1,28 @@
 """Measuring a trajectory: at each sampled step, the two terms of every sample of the partition."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import nn
 
 from moso.data.views import View, load, split_evenly
-from moso.errors import MosoError
+from moso.errors import MosoError, SampleError
 from moso.evidence.estimators import Estimator, EstimatorName, Load, as_estimator
 from moso.evidence.terms import StepTerms
 from moso.evidence.trajectory import TrajectoryPoint, check_fits
 from moso.gradients import (
     PROBES,
+    Collated,
     Loss,
     Point,
     Risk,
     batch_size_for,
     cross_entropy,
     directional_derivatives,
+    is_sliceable,
     risk_gradient,
     to_device,
 )
@@ -53,10 +57,28 @@ def step_terms(
     """
     at, batches = prepared(model, point, view, positions, loss, batch_size, parameters, loader_workers)
 
+    try:
+        return _measured(at, batches, point, positions, estimator, risk)
+    except SampleError as problem:
+        raise problem.of(f"sample {positions[problem.index]} at step {point.step}") from problem.__cause__
+
+
+def _measured(
+    at: Point,
+    batches: Load,
+    point: TrajectoryPoint,
+    positions: NDArray[np.int64],
+    estimator: Estimator | EstimatorName,
+    risk: Risk | None,
+) -> StepTerms:
     if risk is not None:
         if as_estimator(estimator).name != "exact":
             raise MosoError("another risk than the training risk is differentiated exactly; use estimator 'exact'")
-        dot = directional_derivatives(at, lambda: batches(positions), risk_gradient(at, risk), point.groups)
+        direction = risk_gradient(at, risk)
+        for name, value in direction.items():
+            if not bool(torch.isfinite(value).all()):
+                raise MosoError(f"the gradient of the risk by {name} is not finite at step {point.step}")
+        dot = directional_derivatives(at, lambda: batches(positions), direction, point.groups)
         return checked(StepTerms(point.step, point.learning_rates, dot, np.zeros_like(dot), False), positions)
     measured = as_estimator(estimator).time_step(at, batches, positions, point.groups, point.step)
     return checked(StepTerms(point.step, point.learning_rates, measured.dot, measured.squared_norm), positions)
@@ -75,11 +97,48 @@ def prepared(
     """The network at a step, and how samples of its partition come in batches, as the view has them in its epoch."""
     if len(positions) < 2:
         raise MosoError(f"a partition of {len(positions)} samples cannot leave one out; it needs at least 2")
+    if batch_size is not None and batch_size < 1:
+        raise MosoError(f"batch_size={batch_size}: a batch needs at least 1 sample")
     state = point.state()
     check_fits(model, state, f"step {point.step} of the trajectory")
+    check_finite_state(state, point.step)
     at = Point.of(model, loss, state, parameters)
-    size = batch_size or batch_size_for(at, to_device(view.batch(positions[:PROBES], point.epoch), at.device))
-    return at, lambda chosen: load(view, split_evenly(chosen, size), point.epoch, loader_workers)
+
+    def batches(chosen: NDArray[np.int64]) -> Iterator[Any]:
+        plan = split_evenly(chosen, size)
+        for members, batch in zip(plan, load(view, plan, point.epoch, loader_workers), strict=True):
+            yield as_batch(batch, view, members, point.epoch)
+
+    if batch_size is not None:
+        size = batch_size
+    else:
+        some = positions[:PROBES]
+        size = batch_size_for(at, to_device(as_batch(view.batch(some, point.epoch), view, some, point.epoch), at.device))
+    return at, batches
+
+
+def as_batch(batch: Any, view: View, members: NDArray[np.int64], epoch: int) -> Any:
+    """The batch of these positions; one that cannot be cut into samples knows how its samples are collated again."""
+    if is_sliceable(batch, len(members)):
+        return batch
+
+    def again(start: int, stop: int) -> Collated:
+        some = members[start:stop]
+        return Collated(
+            view.batch(some, epoch), len(some), lambda one, other: again(start + one, start + other)
+        )
+
+    return Collated(batch, len(members), again)
+
+
+def check_finite_state(state: Mapping[str, torch.Tensor], step: int) -> None:
+    """Refuse a checkpoint that holds numbers which are not finite."""
+    for name, value in state.items():
+        if value.is_floating_point() and not bool(torch.isfinite(value).all()):
+            raise MosoError(
+                f"{name} is not finite at step {step} of the trajectory: training had diverged there; "
+                "score earlier steps or train with a lower learning rate"
+            )
 
 
 def checked(terms: StepTerms, positions: NDArray[np.int64]) -> StepTerms:
@@ -88,6 +147,8 @@ def checked(terms: StepTerms, positions: NDArray[np.int64]) -> StepTerms:
     if dot.shape[1] != len(positions):
         raise MosoError(f"the loss gave {dot.shape[1]} values for {len(positions)} samples; it must give one a sample")
     if not (np.isfinite(dot).all() and np.isfinite(squared_norm).all()):
-        bad = int(positions[np.argmax(~np.isfinite(dot + squared_norm).all(axis=0))])
+        # One sample's gradient that is not finite makes every product with the mean so, but no other norm.
+        told = squared_norm if not np.isfinite(squared_norm).all() else dot
+        bad = int(positions[np.argmax(~np.isfinite(told).all(axis=0))])
         raise MosoError(f"the gradient of sample {bad} at step {terms.step} is not finite; look at its input and loss")
     return terms

@@ -11,7 +11,7 @@ from moso.gradients.engine import (
 from moso.gradients.fitting import batch_size_for
 from moso.gradients.last_layer import Factored, last_layer_gradients, last_layer_time_step
 from moso.gradients.live import LiveProducts
-from moso.gradients.losses import Loss, batch_length, cross_entropy, map_tensors, to_device
+from moso.gradients.losses import Collated, Loss, batch_length, cross_entropy, is_sliceable, map_tensors, to_device
 from moso.gradients.mean import mean_gradient
 from moso.gradients.point import Point, evaluation_mode
 from moso.gradients.probe import PROBES
@@ -21,6 +21,7 @@ from moso.gradients.subsampled import subsampled_time_step
 
 __all__ = [
     "PROBES",
+    "Collated",
     "Factored",
     "LiveProducts",
     "Loss",
@@ -36,6 +37,7 @@ __all__ = [
     "directional_derivatives",
     "evaluation_mode",
     "gradient_sums",
+    "is_sliceable",
     "last_layer_gradients",
     "last_layer_time_step",
     "map_tensors",

@@ -1,13 +1,16 @@
 """What a network does with its parameters, call by call.
 
 While `Watching` lasts (around the forward pass alone), every function of PyTorch that is called is seen on its way. A
-call that is linear in a parameter and has a closed form is handed, in the backward pass, to a visitor together with
-the gradient of its output.
-Modules are never asked what they are, so subclasses, functional code and other people's layers are seen alike.
+call in which a parameter, or something computed from parameters alone, meets a sample's tensor is handed to a visitor
+in the backward pass, together with the gradient of its output, if the function has a closed form. Modules are never
+asked what they are, so subclasses, functional code and other people's layers are seen alike.
+
+Parameters are cut off where they meet samples, so that the backward pass carries gradients from layer to layer and
+nothing else. A gradient that arrives at a parameter all the same has taken a way that was not seen.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -17,16 +20,30 @@ from torch.overrides import TorchFunctionMode
 from moso.gradients.folding import Fold, folded_arguments
 from moso.gradients.layers import OPERATIONS, Call, Layout, Operation, Place, Rows, folded_convolution
 from moso.gradients.layers.attention import attention
+from moso.gradients.layers.elementwise import DIVISIONS, OVERWRITING, added, multiplied
+from moso.gradients.layers.linear import linear
+from moso.gradients.layers.recurrent import RECURRENT, unrolled
+from moso.gradients.owners import Owners
 
 Visit = Callable[[Call, torch.Tensor], None]
-_ROLES = ("weight", "bias")
+_T = torch.Tensor
+# A gradient keeps its norm on the way back through these, whatever the shape.
+_ISOMETRIES = frozenset(
+    {_T.t, _T.T.__get__, _T.mT.__get__, _T.transpose, _T.permute, _T.view, _T.reshape, _T.unsqueeze, _T.squeeze,
+     _T.flatten, _T.contiguous, _T.clone, _T.movedim, torch.transpose, torch.permute, torch.reshape, torch.unsqueeze,
+     torch.squeeze, torch.flatten, torch.t, torch.movedim, torch.clone, torch.view_as_complex, torch.view_as_real,
+     _T.swapaxes, torch.swapaxes, _T.view_as, _T.reshape_as, _T.narrow, torch.narrow, _T.float, _T.double}
+)  # fmt: skip
 
 
 class Watching(TorchFunctionMode):
-    """Shows `visit(call, b)` each call with one of these parameters, and the gradient `b` of its output.
+    """Shows `visit(call, b)` each call in which one of these parameters meets samples, and its output gradient `b`.
 
-    `uses` counts the calls that each place was in. Without a visitor it only counts, and keeps the calls' shapes.
-    Convolutions in `folds` do their batch-norm's work, whose tensors are in `values`.
+    Attributes:
+        uses: How many calls each place was in.
+        shapes: By the first parameter of a place, the shapes of the outputs of its calls.
+        given_layouts: The parameters met in calls whose layout the call itself tells (rows, recurrent networks).
+        changing: The parameters met after rows were chosen by value, which another batch may choose otherwise.
     """
 
     def __init__(
@@ -35,93 +52,316 @@ class Watching(TorchFunctionMode):
         batch: int,
         layouts: Mapping[str, Layout],
         visit: Visit | None,
+        *,
+        constants: Iterable[torch.Tensor] = (),
+        growing: frozenset[str] | None = None,
+        derived: bool = True,
+        cut: bool = True,
         folds: Mapping[str, Fold] | None = None,
         values: Mapping[str, torch.Tensor] | None = None,
     ) -> None:
+        """Watches for `parameters`; without a visitor it only counts, and keeps the shapes of outputs.
+
+        Args:
+            parameters: By name. Those that something is computed from must require a gradient.
+            batch: How many samples there are.
+            layouts: Where samples are in the outputs of each parameter's calls.
+            visit: Is shown each call in the backward pass.
+            constants: Tensors that are the same for all samples, such as buffers.
+            growing: Parameters whose calls with constants alone have an output for every sample; None to find out.
+            derived: Whether to follow what is computed from parameters alone.
+            cut: Whether parameters are cut off where they meet samples; a training step needs their gradients.
+            folds: Convolutions, by their weights, that do their batch-norm's work.
+            values: The tensors of the folded batch-norms.
+        """
         super().__init__()
-        self.places = {id(value): Place(name) for name, value in parameters.items()}
-        self.folds, self.values = folds or {}, values or {}
-        self._folded: dict[int, torch.Tensor] = {}
-        self.batch, self.layouts, self.visit = batch, layouts, visit
+        self.places = {id(value): Place((name,)) for name, value in parameters.items()}
+        self.direct = {place.name: place for place in self.places.values()}
+        self.batch, self.layouts, self.visit, self.derived, self.growing = batch, layouts, visit, derived, growing
+        self.cut, self.folds, self.values = cut, folds or {}, values or {}
         self.uses: Counter[Place] = Counter()
         self.shapes: dict[str, list[torch.Size]] = {}
-        # What an output hangs on that nothing before it is differentiated for.
+        self.grown: set[str] = set()
+        self.given_layouts: set[str] = set()
+        self.changing: set[str] = set()
+        self.owners = Owners(batch)
+        self._folded: dict[int, torch.Tensor] = {}
+        # A dummy leaf that keeps an output in the graph when no earlier tensor requires a gradient.
         self._anchor = torch.zeros((), requires_grad=True)
-        self._parts: list[torch.Tensor] = []
+        # Tensors that do not depend on samples, kept alive so that an id stays that of its tensor.
+        self._constants = {id(tensor): tensor for tensor in constants}
+        self._alive: list[Any] = list(parameters.values())
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Let everything pass, and look at the calls that have a closed form."""
+        """Let everything pass, and look at the calls in which parameters meet samples."""
         kwargs = kwargs or {}
         if func is F.multi_head_attention_forward:
-            result = attention(self._linear, *args, **kwargs)
+            result = attention(self._attention_linear, *args, **kwargs)
             return func(*args, **kwargs) if result is None else result
-        operation = OPERATIONS.get(func)
-        if operation is None:
-            return func(*args, **kwargs)
+        if func in RECURRENT and (found := self._recurrent(func, args, kwargs)) is not None:
+            return found
         if func is F.batch_norm and self._folded:
             done = self._folded.pop(id(args[0] if args else kwargs["input"]), None)
             if done is not None:
                 return done
-        return self._seen(operation, func, args, kwargs)
+        tensors = list(_tensors(args, kwargs))
+        touched = [place for tensor in tensors if (place := self.places.get(id(tensor))) is not None]
+        if not touched:
+            output = func(*args, **kwargs)
+            if all(id(tensor) in self._constants for tensor in tensors):
+                self._keep_constant(output)
+            else:
+                self._forget_overwritten(func, args, output)
+                self.owners.follow(func, args, kwargs, tensors, output)
+            return output
+        samples = any(id(tensor) not in self.places and id(tensor) not in self._constants for tensor in tensors)
+        operation = OPERATIONS.get(func)
+        if func is F.scaled_dot_product_attention and samples and self.derived:
+            return self._masked_attention(args, kwargs)
+        if func in DIVISIONS and samples and self.derived and len(args) == 2 and id(args[1]) in self.places and not kwargs:
+            # Division by a parameter is multiplication with something computed from it.
+            inverse = self._derive(_T.reciprocal, args[1].reciprocal(), touched, ())
+            given = {"input": args[0], "weight": inverse}
+            return self._met(multiplied, func, args, kwargs, given, args[0] * inverse.detach())
+        if operation is not None and (bound := operation.bind(args, kwargs, self._is_place)) is not None:
+            if samples or self._grows(touched, func, args, kwargs):
+                return self._seen(*bound, func, args, kwargs)
+        output = func(*args, **kwargs)
+        if samples:
+            self._forget_overwritten(func, args, output)
+        elif self.derived:
+            return self._derive(func, output, touched, args)
+        return output
 
-    def _seen(self, operation: Operation, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        given = {**dict(zip(operation.arguments, args, strict=False)), **kwargs}
-        places = {role: self.places[id(given.get(role))] for role in _ROLES if id(given.get(role)) in self.places}
-        if not places or not operation.holds(given):
+    def _masked_attention(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
+        """Attention with a mask made of parameters: the mask is given to every sample, and watched there."""
+        named = {**dict(zip(("query", "key", "value", "attn_mask"), args, strict=False)), **kwargs}
+        mask, query = named["attn_mask"], named["query"]
+        if mask.ndim == query.ndim and len(mask) != 1:
+            return F.scaled_dot_product_attention(*args, **kwargs)
+        leading = (1,) * (query.ndim - mask.ndim) + tuple(mask.shape)
+        whole = mask.detach().expand(len(query), *leading[1:]).clone()
+        given = {"input": query, "weight": mask, "factor": 1}
+        named["attn_mask"] = self._met(added, F.scaled_dot_product_attention, (query,), {}, given, whole)
+        rest = args[4:]
+        return F.scaled_dot_product_attention(
+            named.pop("query"), named.pop("key"), named.pop("value"), named.pop("attn_mask"), *rest, **named
+        )
+
+    def _forget_overwritten(self, func: Any, args: tuple[Any, ...], output: Any) -> None:
+        """What samples were written into is a sample's tensor from here on."""
+        if func is _T.__setitem__:
+            output = args[0]
+        if isinstance(output, torch.Tensor):
+            self._constants.pop(id(output), None)
+            self.places.pop(id(output), None)
+
+    def _is_place(self, value: Any) -> bool:
+        return id(value) in self.places
+
+    def _keep_constant(self, output: Any) -> None:
+        for tensor in _tensors((output,), {}):
+            self._constants[id(tensor)] = tensor
+
+    def _derive(self, func: Any, output: Any, touched: list[Place], args: tuple[Any, ...]) -> Any:
+        """Remember what was computed from parameters alone."""
+        names = tuple(dict.fromkeys(name for place in touched for name in place.names))
+        keeps = func in _ISOMETRIES or (func is _T.__getitem__ and _is_plain_index(args[1]))
+        isometric = keeps and len(touched) == 1 and touched[0].isometric
+        for tensor in _tensors((output,), {}):
+            if tensor.requires_grad:
+                self.places[id(tensor)] = Place(names, tensor, None, isometric)
+                self._alive.append(tensor)
+            else:
+                self._constants[id(tensor)] = tensor
+        return output
+
+    def _grows(self, touched: list[Place], func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether a call with constants alone has an output for every sample, as a table of positions may have."""
+        name = touched[0].name
+        if self.growing is not None:
+            return name in self.growing
+        with torch.no_grad():
+            output = func(*args, **kwargs)
+        grows = isinstance(output, torch.Tensor) and output.ndim > 1 and len(output) == self.batch
+        if grows:
+            self.grown.add(name)
+        return grows
+
+    def _seen(
+        self, operation: Operation, given: dict[str, Any], func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        places = {role: self.places[id(given[role])] for role in operation.roles if id(given.get(role)) in self.places}
+        if not places or (not self.derived and any(place.tensor is not None for place in places.values())):
             return func(*args, **kwargs)
         fold = self.folds.get(places["weight"].name) if "weight" in places else None
         if fold is not None:
             return self._with_norm(fold, func, given, places)
+        if func in OVERWRITING:
+            given["input"] = given["input"].clone()
+        if self.cut:
+            args = tuple(_cut_off(value, self.places) for value in args)
+            kwargs = {name: _cut_off(value, self.places) for name, value in kwargs.items()}
         output = func(*args, **kwargs)
-        for place in places.values():
-            self.uses[place] += 1
-            self.shapes.setdefault(place.name, []).append(given["input"].shape)
-        if self.visit is None:
+        return self._met(operation, func, args, kwargs, given, output)
+
+    def _met(
+        self, operation: Operation, func: Any, args: Any, kwargs: Any, given: dict[str, Any], output: torch.Tensor
+    ) -> torch.Tensor:
+        """A call with a closed form: its output, watched."""
+        places = {role: self.places[id(given[role])] for role in operation.roles if id(given.get(role)) in self.places}
+        rows = self.owners.of(_tensors(args, kwargs), output)
+        names = {name for place in places.values() for name in place.names}
+        if rows is not None or self.owners.chosen:
+            self.changing |= names
+        if rows is not None:
+            self.given_layouts |= names
+        watched = self._watch(operation, func, given, places, output, "rows" if rows is not None else None, rows)
+        if rows is not None:
+            self.owners.mark(watched, rows)
+        return watched
+
+    def _watch(
+        self, operation: Operation, func: Any, given: dict[str, Any], places: dict[str, Place], output: torch.Tensor,
+        layout: Layout | None = None, rows: torch.Tensor | None = None,
+    ) -> torch.Tensor:  # fmt: skip
+        self.uses.update(places.values())
+        if layout is None:
+            names = self._note_shape(places, output)
+            if self.visit is not None:
+                layout = next((self.layouts[name] for name in names if name in self.layouts), None)
+                if layout is None or not _fits(layout, output.shape, self.batch):
+                    raise StructureError(names)
+        if self.visit is None or layout is None:
             return output
-        a, layout = given["input"].detach(), self.layouts[next(iter(places.values())).name]
-        if layout == "shared":
-            # What is the same for all samples is given to each of them, so that each has a gradient of its own.
-            one = len(output) == 1 and output.ndim > 1
-            a, output = (_given_to_all(x if one else x[None], self.batch) for x in (a, output))
-            output = output.contiguous()
-        call = Call(operation, func, {**given, "input": a}, places, self.batch, layout == "second")
+        fixed = {role: given[role].detach() for role in places}
+        a = given["input"].detach()
+        call = Call(operation, func, {**given, "input": a, **fixed}, places, self.batch, layout, rows)
         return _watched(output, self._anchor, _Visitor(self.visit, call, a._version))
 
+    def _note_shape(self, places: Mapping[str, Place], output: torch.Tensor) -> tuple[str, ...]:
+        """Remember the shape of a call's output for every parameter that has a part in it; their names."""
+        names = tuple(dict.fromkeys(name for place in places.values() for name in place.names))
+        for name in names:
+            self.shapes.setdefault(name, []).append(output.shape)
+        return names
+
     def _with_norm(self, fold: Fold, func: Any, given: dict[str, Any], places: dict[str, Place]) -> torch.Tensor:
-        given = folded_arguments(fold, given, self.values)
+        given = folded_arguments(fold, {name: _detached(value) for name, value in given.items()}, self.values)
         output = func(**{name: value for name, value in given.items() if name in folded_convolution.arguments})
         named = {"norm_weight": fold.weight, "norm_bias": fold.bias, "own_bias": fold.before}
         places = {"weight": places["weight"]} | {
-            role: Place(name) for role, name in named.items() if name is not None and name in self.layouts
+            role: self.direct[name] for role, name in named.items() if name is not None and name in self.layouts
         }
         self.uses.update(places.values())
+        names = self._note_shape(places, output)
         a = given["input"].detach()
         call = Call(folded_convolution, func, {**given, "input": a}, places, self.batch)
         assert self.visit is not None
+        if not _fits("first", output.shape, self.batch):
+            raise StructureError(names)
         output = _watched(output, self._anchor, _Visitor(self.visit, call, a._version))
         self._folded[id(output)] = output
         return output
 
-    def _linear(
+    def _attention_linear(
         self, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, rows: Rows | None
     ) -> torch.Tensor:
         if rows is not None:
             weight, bias = self._part(weight, rows), None if bias is None else self._part(bias, rows)
-        output: torch.Tensor = self._seen(OPERATIONS[F.linear], F.linear, (x, weight, bias), {})
+        return self._linear(x, weight, bias)
+
+    def _linear(self, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        output: torch.Tensor = self._seen(
+            linear, {"input": x, "weight": weight, "bias": bias}, F.linear, (x, weight, bias), {}
+        )
         return output
 
     def _part(self, parameter: torch.Tensor, rows: Rows) -> torch.Tensor:
         part = parameter[slice(*rows)]
-        if id(parameter) in self.places:
-            self.places[id(part)] = Place(self.places[id(parameter)].name, rows)
-        self._parts.append(part)  # while it lives, its id is its own
+        place = self.places.get(id(parameter))
+        if place is not None:
+            whole = place.tensor is None
+            self.places[id(part)] = Place(place.names, part if self.derived else None, rows if whole else None, whole)
+        self._alive.append(part)
         return part
 
+    def _recurrent(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.Tensor, ...] | None:
+        if not any(id(tensor) in self.places for tensor in _tensors(args, kwargs)):
+            return None
+        packed = len(args) == 9 and isinstance(args[3], list | tuple)
+        rows = self.owners.packed(args[0], args[1]) if packed else None
+        layout: Layout = "rows" if packed else "second"
 
-def _given_to_all(x: torch.Tensor, batch: int) -> torch.Tensor:
-    return x.expand(batch, *x.shape[1:])
+        def watched(x: torch.Tensor, weight: Any, bias: Any, layout: Layout, rows: Any, output: Any) -> Any:
+            given = {"input": x, "weight": weight, "bias": bias}
+            places = {role: self.places[id(v)] for role, v in given.items() if id(v) in self.places}
+            if not places:
+                return output
+            self.given_layouts |= {name for place in places.values() for name in place.names}
+            return self._watch(linear, F.linear, given, places, output, layout, rows)
+
+        def through(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+            output = F.linear(x, *(_cut_off(value, self.places) if self.cut else value for value in (weight, bias)))
+            return watched(x, weight, bias, layout, rows, output)
+
+        def collect(begun: torch.Tensor, weight: Any, bias: Any, incoming: torch.Tensor) -> torch.Tensor:
+            steps, count = begun.shape[:2]
+            slack = torch.zeros(steps * count, incoming.shape[-1], dtype=incoming.dtype, device=incoming.device)
+            flat = begun.view(steps * count, -1)
+            owned = None if rows is None else rows[:count].repeat(steps)
+            slack = watched(flat, weight, bias, "inner" if rows is None else "rows", owned, slack)
+            return slack.view(steps, count, -1)
+
+        hold = (lambda value: _cut_off(value, self.places)) if self.cut else (lambda value: value)
+        result = unrolled(func, through, collect, hold, *args, **kwargs)
+        if result is not None and rows is not None:
+            self.owners.mark(result[0], rows)
+        return result
+
+
+class StructureError(RuntimeError):
+    """A network did something else with a batch than it did when its closed forms were looked at."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        super().__init__(f"{names[0]} meets samples in a way that was not seen before")
+        self.names = names
+
+
+def _fits(layout: Layout, shape: torch.Size, batch: int) -> bool:
+    if layout == "second":
+        return len(shape) > 1 and shape[1] == batch
+    return len(shape) > 0 and shape[0] % batch == 0 and shape[0] > 0
+
+
+def _tensors(args: Iterable[Any], kwargs: Mapping[str, Any]) -> Iterator[torch.Tensor]:
+    """The tensors among a function's arguments, and in lists of them."""
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, tuple | list):
+            yield from _tensors(value, {})
+
+
+def _is_plain_index(index: Any) -> bool:
+    """Whether an index takes every number at most once, as slices do."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return all(part is None or part is Ellipsis or isinstance(part, int | slice) for part in parts)
+
+
+def _cut_off(value: Any, places: Mapping[int, Place]) -> Any:
+    """An argument without its way back to the parameters it is made of."""
+    if isinstance(value, torch.Tensor):
+        return value.detach() if id(value) in places else value
+    if isinstance(value, list | tuple) and any(id(part) in places for part in value):
+        return [_cut_off(part, places) for part in value]
+    return value
+
+
+def _detached(value: Any) -> Any:
+    return value.detach() if isinstance(value, torch.Tensor) and value.is_leaf else value
 
 
 class _Visitor:

@@ -6,7 +6,7 @@ in place of its parameters, inside one backward pass; parameters without a close
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -14,60 +14,75 @@ from torch.func import jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import BaseTorchFunctionMode, TorchFunctionMode
 
-from moso.gradients.calls import Watching
 from moso.gradients.folding import Fold, Folding, folded_values, folds_of
-from moso.gradients.layers import Call
+from moso.gradients.layers import Call, Place
+from moso.gradients.layers.embedding import embedding
+from moso.gradients.layers.recurrent import RECURRENT
 from moso.gradients.losses import batch_length, wide
-from moso.gradients.plan import Plan
 from moso.gradients.point import Point, Tensors
-from moso.gradients.probe import TOLERANCE, first_samples, plan_for
+from moso.gradients.probe import first_samples
 from moso.gradients.slow import announce
+from moso.gradients.sweep import draw_weights, spread_out, watching_for
+from moso.gradients.trust import TOLERANCE, Knowledge, trusted_plan
 
 Route = Callable[[Any], torch.Tensor]
+_FUSED = RECURRENT | {F.scaled_dot_product_attention, F.multi_head_attention_forward}
 
 
-def route_for(point: Point, batch: Any, direction: Tensors, plan: Plan | None = None) -> Route:
+def route_for(point: Point, batch: Any, direction: Tensors, known: Knowledge, compared: bool = True) -> Route:
     """The cheaper route that the network allows; where forward mode is refused, that is announced once.
 
-    Forward mode, except for networks with attention: its fused kernel has no forward derivative, nor have the
-    norms around it one in a single pass, and the ghost dot product does with the kernels that training uses.
+    Forward mode, except for networks with attention or recurrence: their fused kernels have no forward derivative, nor
+    have the norms around attention one in a single pass, and the ghost dot product uses the kernels of training.
+
+    Args:
+        point: The network.
+        batch: Samples to find the route with, the first time.
+        direction: `V`, by parameter.
+        known: What is known of the network, to which the route is added.
+        compared: Whether a sweep over the same samples has compared the closed forms with autograd.
     """
-    probe = first_samples(batch)
+    if known.route is None:
+        known.route = _found_route(point, first_samples(batch), direction, known)
+    if known.route == "backward":
+        return lambda batch: backward_derivative(point, known, batch, direction, compared)
+    forward = forward_route(point, direction, known.forward_folds)
+    return lambda batch: forward(batch)[1]
+
+
+def _found_route(
+    point: Point, probe: Any, direction: Tensors, known: Knowledge
+) -> Literal["forward", "backward"]:
+    if _prefers_backward(point, probe) and known.plan.slow is None:
+        return "backward"
     plain = forward_route(point, direction, {})
-    if _attends(point, probe):
-        plan = plan or plan_for(point, batch)
-        if plan.slow is None:
-            return _backward_route(point, plan, direction)
     try:
         expected = plain(probe)
-    except (RuntimeError, ValueError, NotImplementedError) as problem:
+    except Exception as problem:  # noqa: BLE001 - a user's network may raise anything under forward mode
         announce(f"{type(point.model).__name__}: no forward mode here, a backward pass takes its place ({problem})")
-        return _backward_route(point, plan or plan_for(point, batch), direction)
+        return "backward"
     folds = folds_of(point, probe)
-    folded = forward_route(point, direction, folds) if folds else plain
-    return (lambda batch: folded(batch)[1]) if _agree(folded, probe, expected) else (lambda batch: plain(batch)[1])
+    if folds and _agree(forward_route(point, direction, folds), probe, expected):
+        known.forward_folds = folds
+    return "forward"
 
 
-def _backward_route(point: Point, plan: Plan, direction: Tensors) -> Route:
-    return lambda batch: backward_derivative(point, plan, batch, direction)
-
-
-def _attends(point: Point, probe: Any) -> bool:
-    finding = _Attention()
+def _prefers_backward(point: Point, probe: Any) -> bool:
+    finding = _Fused()
     with finding, torch.no_grad():
         point.losses(point.trained, probe)
     return finding.seen
 
 
-class _Attention(TorchFunctionMode):
-    """Watches for scaled dot products."""
+class _Fused(TorchFunctionMode):
+    """Watches for scaled dot products and recurrent networks."""
 
     seen = False
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        self.seen = self.seen or func in (F.scaled_dot_product_attention, F.multi_head_attention_forward)
+        self.seen = self.seen or func in _FUSED
         return func(*args, **(kwargs or {}))
 
 
@@ -123,43 +138,97 @@ def _jvp(function: Callable[[Tensors], Any], values: Tensors, tangents: Tensors)
     return jvp(function, (values,), (tangents,))
 
 
-def backward_derivative(point: Point, plan: Plan, batch: Any, direction: Tensors) -> torch.Tensor:
-    """The same by the ghost dot product."""
-    count = batch_length(batch)
+def backward_derivative(
+    point: Point, known: Knowledge, batch: Any, direction: Tensors, compared: bool = True
+) -> torch.Tensor:
+    """The same by the ghost dot product, `[batch]`.
+
+    Args:
+        point: The network.
+        known: What is known of it; where its closed forms were not `compared`, they are now.
+        batch: The samples.
+        direction: `V`, by parameter.
+        compared: Whether a sweep over this batch has compared the closed forms with autograd.
+    """
+    if not compared:
+        trusted_plan(point, known, batch)
+    plan, count = known.plan, batch_length(batch)
     dots = [wide(torch.zeros(count, device=point.device))]
-    fixed = {name: point.trained[name] for name in plan.routes.layouts}
-    spread = {
-        name: point.trained[name].view(shape).expand(count, *shape[1:]).clone().requires_grad_()
-        for name, shape in plan.routes.spread.items()
-    }
-    with Watching(fixed, count, plan.routes.layouts, lambda call, b: dots.append(wide(ghost_dot(call, b, direction)))):
-        losses = point.losses({**point.trained, **spread}, batch)
+    leaves = {name: point.trained[name].detach().requires_grad_() for name in plan.routes.layouts}
+    spread = spread_out(point, plan, count)
+    moved: dict[Place, torch.Tensor] = {}
+
+    def visit(call: Call, b: torch.Tensor) -> None:
+        dots.append(wide(ghost_dot(call, b, lambda place: _moved(place, direction, moved))))
+
+    watching = watching_for(point, plan, count, visit, leaves)
+    with watching:
+        losses = point.losses({**point.trained, **leaves, **spread}, batch)
+    moved.update({
+        place: _pushed_forward(place, leaves, direction) for place in watching.uses if place.tensor is not None
+    })  # fmt: skip
+    weights = draw_weights(count, 1, losses.detach())
     if losses.requires_grad:
-        losses.sum().backward()  # type: ignore[no-untyped-call]
+        (losses * weights).sum().backward()  # type: ignore[no-untyped-call]
+    watching.visit = None
     own = {name: leaf.grad for name, leaf in spread.items() if leaf.grad is not None}
     dots.append(_along(own, direction, count))
+    found = torch.stack([dot.to(dots[0].device) for dot in dots]).sum(0) / wide(weights)
     if plan.slow is not None:
         pieces = [_along(part, direction, len(next(iter(part.values())))) for part in plan.slow(batch)]
-        dots.append(torch.cat(pieces))
-    return torch.stack([dot.to(dots[0].device) for dot in dots]).sum(0)
+        found = found + torch.cat(pieces).to(found.device)
+    return found
 
 
-def ghost_dot(call: Call, b: torch.Tensor, direction: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """`b . f(a; V)` of every sample, `[batch]`: the part of `V . g_z` that belongs to this call."""
+def _moved(place: Place, direction: Mapping[str, torch.Tensor], moved: Mapping[Place, torch.Tensor]) -> Any:
+    return moved[place] if place.tensor is not None else moved_parameter(place, direction)
+
+
+def moved_parameter(place: Place, direction: Mapping[str, torch.Tensor]) -> torch.Tensor | None:
+    """The direction of a parameter, or of the rows of it that a place is."""
+    value = direction.get(place.name)
+    return value if value is None or place.rows is None else value[slice(*place.rows)]
+
+
+def _pushed_forward(place: Place, leaves: Tensors, direction: Tensors) -> torch.Tensor:
+    """How something computed from parameters moves when they move along a direction.
+
+    The derivative of a backward pass by what it began with is the forward derivative.
+    """
+    assert place.tensor is not None
+    names = [name for name in place.names if name in leaves and name in direction]
+    start = torch.zeros_like(place.tensor, requires_grad=True)
+    if not names:
+        return start.detach()
+    back = torch.autograd.grad(
+        place.tensor, [leaves[name] for name in names], start, create_graph=True, retain_graph=True, allow_unused=True
+    )
+    along = [(part * direction[name]).sum() for name, part in zip(names, back, strict=True) if part is not None]
+    if not along:
+        return start.detach()
+    return torch.autograd.grad(torch.stack(along).sum(), start, retain_graph=True)[0].detach()
+
+
+def ghost_dot(call: Call, b: torch.Tensor, moved: Callable[[Place], torch.Tensor | None]) -> torch.Tensor:
+    """`b . f(a; V)` of every sample, `[batch]`: the part of `V . g_z` that belongs to this call.
+
+    Args:
+        call: The call.
+        b: The gradient of its output.
+        moved: The direction of each of the call's places.
+    """
     own: dict[str, Any] = {}
-    for role in ("weight", "bias"):
+    for role in call.operation.roles:
         given = call.given.get(role)
         if given is not None:
-            place = call.places.get(role)
-            value = None if place is None else direction.get(place.name)
+            value = moved(call.places[role]) if role in call.places else None
             own[role] = torch.zeros_like(given) if value is None else value.to(given)
-            if value is not None and place is not None and place.rows is not None:
-                own[role] = own[role][slice(*place.rows)]
-    if call.given.get("padding_idx") is not None:
+    if call.operation is embedding and call.given.get("padding_idx") is not None:
         # The padding row is looked up like any other, but has no gradient.
         own["weight"] = own["weight"].clone()
         own["weight"][call.given["padding_idx"]] = 0
-    products = call.again(**own) * b
+    products = call.operation.along(call, b, own)
+    products = products.real if products.is_complex() else products
     if products.ndim > 2:  # summed where they lie: channels may be last in memory, and a reshape would copy
         products = products.sum(tuple(range(2, products.ndim)))
     return call.by_sample(products, 0).sum(1)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import torch
 
 from moso.errors import MosoError
-from moso.gradients.losses import batch_length, map_tensors
+from moso.gradients.losses import batch_length, part_of
 from moso.gradients.point import Point, evaluation_mode
 from moso.gradients.slow import announce
 
@@ -68,7 +68,7 @@ class Fitting:
         count, start = batch_length(batch), 0
         while start < count:
             stop = count if self.most is None else min(count, start + self.most)
-            piece = _part(batch, start, stop)
+            piece = part_of(batch, start, stop)
             try:
                 with self.refusing(piece):
                     result = work(piece)
@@ -81,7 +81,7 @@ class Fitting:
         """The batch in pieces of the size that has been found to fit."""
         count = batch_length(batch)
         for start in range(0, count, self.most or count):
-            yield _part(batch, start, min(count, start + (self.most or count)))
+            yield part_of(batch, start, min(count, start + (self.most or count)))
 
     @contextmanager
     def refusing(self, piece: Any) -> Iterator[None]:
@@ -90,7 +90,7 @@ class Fitting:
             yield
             return
         except (RuntimeError, MemoryError) as problem:
-            if not _out_of_memory(problem):
+            if not is_out_of_memory(problem):
                 raise
             count = batch_length(piece)
             if count == 1:
@@ -106,13 +106,7 @@ class Fitting:
         raise TooLargeError
 
 
-def _part(batch: Any, start: int, stop: int) -> Any:
-    if stop - start == batch_length(batch):
-        return batch
-    return map_tensors(lambda tensor: tensor[start:stop], batch)
-
-
-def _out_of_memory(problem: Exception) -> bool:
+def is_out_of_memory(problem: Exception) -> bool:
     """Whether an error is a device's or the system's refusal of memory; the CPU's has no type of its own."""
     words = str(problem)
     return isinstance(problem, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in words

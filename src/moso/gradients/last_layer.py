@@ -20,11 +20,11 @@ from moso.errors import MosoError
 from moso.gradients.calls import Watching
 from moso.gradients.engine import TimeStep
 from moso.gradients.fitting import Fitting
-from moso.gradients.layers import Call
+from moso.gradients.layers import Call, Layout
 from moso.gradients.layers.linear import linear
 from moso.gradients.losses import batch_length, to_device, wide
 from moso.gradients.point import Batches, Groups, Point, evaluation_mode
-from moso.gradients.probe import plan_for
+from moso.gradients.trust import ensure, knowledge_of
 from moso.models import classifier_head
 
 # Rows that are taken in float64 at a time.
@@ -100,10 +100,9 @@ def last_layer_gradients(point: Point, batches: Batches, layer: str | None = Non
     head = head_of(point, layer)
     fitting, found = Fitting(), list[tuple[torch.Tensor, torch.Tensor]]()
     with evaluation_mode(point.model):
-        for number, batch in enumerate(batches()):
+        for batch in batches():
             batch = to_device(batch, point.device)
-            if number == 0:
-                _check(head, batch)
+            _check(head, batch)
             found.extend(fitting.pieces(batch, lambda piece: _factors(head, piece)))
     if not found:
         raise MosoError("there is no sample to take the last layer's gradient of")
@@ -150,7 +149,7 @@ def head_of(point: Point, layer: str | None = None) -> Point:
 
 def _check(head: Point, batch: Any) -> None:
     """Refuse a loss that mixes samples, and a layer whose two factors do not give what autograd gives."""
-    plan = plan_for(head, batch)
+    plan = ensure(head, knowledge_of(head, batch, derived=False), batch)
     name = next(iter(head.trained))
     if plan.others or plan.routes.layouts.get(name) != "first":
         raise MosoError(f"{name} is not the weight of a plain linear layer over the samples; name another layer")
@@ -165,7 +164,8 @@ def _factors(head: Point, batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
         if "weight" in call.places:
             seen.append(call.operation.split(call, b))
 
-    with Watching(head.trained, count, dict.fromkeys(head.trained, "first"), visit):
+    layouts: dict[str, Layout] = dict.fromkeys(head.trained, "first")
+    with Watching(head.trained, count, layouts, visit, constants=head.constants(), growing=frozenset(), derived=False):
         losses = head.losses(head.trained, batch)
     if losses.requires_grad:
         losses.sum().backward()  # type: ignore[no-untyped-call]

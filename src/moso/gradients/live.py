@@ -20,11 +20,11 @@ from torch.func import functional_call
 
 from moso.errors import MosoError
 from moso.gradients.calls import Watching
-from moso.gradients.directional import ghost_dot
+from moso.gradients.directional import ghost_dot, moved_parameter
 from moso.gradients.layers import OPERATIONS, Call
 from moso.gradients.losses import Loss, LossModule, batch_length, wide
 from moso.gradients.point import Point, Tensors, evaluation_mode
-from moso.gradients.probe import plan_for
+from moso.gradients.trust import ensure, knowledge_of
 
 # How far the sum over samples may be from autograd's, as a share of what is summed: in float32, and under autocast.
 TOLERANCE, ROUGH_TOLERANCE = 5e-3, 5e-2
@@ -52,25 +52,36 @@ class LiveProducts:
         self.model, self.loss = model, loss
         point = Point.of(model, loss, parameters=parameters)
         self.names = list(point.trained)
-        with evaluation_mode(model):
-            self.routes = plan_for(point, batch).routes
-        unseen = [name for name in self.names if name not in self.routes.covered]
-        if unseen:
-            raise _unseen(unseen[0])
+        self._point = point
+        self._look(batch)
         self._live: dict[str, nn.Parameter] = dict(model.named_parameters())
         self._direction: Tensors = {}
         self._seen: set[str] = set()
         self._sum = torch.zeros(0)
         self._mixed: torch.dtype | None = None
 
+    def _look(self, batch: Any) -> None:
+        """Compare with autograd what was not yet, on samples of a batch."""
+        with evaluation_mode(self.model):
+            self.known = knowledge_of(self._point, batch, derived=False)
+            self.routes = ensure(self._point, self.known, batch).routes
+        unseen = [name for name in self.names if name not in self.routes.covered]
+        if unseen:
+            raise _unseen(unseen[0])
+
     def losses(self, batch: Any, direction: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """The forward pass: losses `[batch]`, whose mean is to be differentiated next."""
+        if any(name not in self.known.seen for name in self.names):
+            self._look(batch)
         count, device = batch_length(batch), self._live[self.names[0]].device
         self._direction = {name: direction[name] for name in self.names if name in direction}
         self._sum = wide(torch.zeros(count, device=device))
         self._mixed = torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else None
         watched = {name: self._live[name] for name in self.routes.layouts}
-        watching = _WatchingTraining(watched, count, self.routes.layouts, self._visit)
+        watching = _WatchingTraining(
+            watched, count, self.routes.layouts, self._visit,
+            constants=self._point.constants(), growing=self.routes.growing, derived=False, cut=False,
+        )  # fmt: skip
         spread = {name: self._spread(name, shape, count) for name, shape in self.routes.spread.items()}
         with watching:
             values = {f"model.{name}": value for name, value in spread.items()}
@@ -105,7 +116,7 @@ class LiveProducts:
             # Called once more, it must not count the batch into its running statistics again.
             call = replace(call, given={**call.given, "running_mean": None, "running_var": None})
         with torch.autocast(b.device.type, self._mixed, enabled=self._mixed is not None):
-            self._sum += wide(ghost_dot(call, b, self._direction))
+            self._sum += wide(ghost_dot(call, b, lambda place: moved_parameter(place, self._direction)))
 
     def _spread(self, name: str, shape: tuple[int, ...], count: int) -> torch.Tensor:
         """A parameter given to every sample separately, whose gradients come apart on their way back."""
@@ -126,8 +137,9 @@ class _WatchingTraining(Watching):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         operation = _IN_TRAINING.get(func)
-        if operation is not None:
-            return self._seen(operation, func, args, kwargs or {})
+        bound = None if operation is None else operation.bind(args, kwargs or {}, self._is_place)
+        if bound is not None:
+            return self._seen(*bound, func, args, kwargs or {})
         return super().__torch_function__(func, types, args, kwargs)
 
 

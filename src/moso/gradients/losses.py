@@ -1,7 +1,8 @@
 """Per-sample losses: the one seam between the engine and whatever a user trains."""
 
 from collections import UserDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -40,18 +41,55 @@ class LossModule(nn.Module):
         return losses
 
 
+@dataclass(frozen=True)
+class Collated:
+    """A batch that cannot be cut into samples: graphs in one large graph, bags with offsets, objects.
+
+    Attributes:
+        inner: What the user's collate function made of the samples.
+        count: How many samples it was made of.
+        again: Makes the batch of the samples from one position to another, both counted within this batch.
+    """
+
+    inner: Any
+    count: int
+    again: Callable[[int, int], "Collated"]
+
+
+def is_sliceable(batch: Any, count: int) -> bool:
+    """Whether a batch of `count` samples is made of tensors whose first dimension is the samples.
+
+    >>> is_sliceable({"x": torch.zeros(3, 2), "name": "a"}, 3), is_sliceable((torch.zeros(2, 9), torch.zeros(3)), 3)
+    (True, False)
+    """
+    leaves = list(_leaves(batch))
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    plain = all(isinstance(leaf, torch.Tensor | str | bytes | int | float | None) for leaf in leaves)
+    return plain and bool(tensors) and all(tensor.ndim > 0 and len(tensor) == count for tensor in tensors)
+
+
+def _leaves(batch: Any) -> Iterator[Any]:
+    if isinstance(batch, Mapping | UserDict):
+        for part in batch.values():
+            yield from _leaves(part)
+    elif isinstance(batch, tuple | list):
+        for part in batch:
+            yield from _leaves(part)
+    else:
+        yield batch
+
+
 def batch_length(batch: Any) -> int:
     """How many samples a batch of any structure holds.
 
     >>> batch_length({"inputs": torch.zeros(3, 2), "labels": torch.zeros(3)})
     3
     """
-    if isinstance(batch, torch.Tensor):
-        return len(batch)
-    if isinstance(batch, Mapping):
-        return batch_length(next(iter(batch.values())))
-    if isinstance(batch, tuple | list):
-        return batch_length(batch[0])
+    if isinstance(batch, Collated):
+        return batch.count
+    for leaf in _leaves(batch):
+        if isinstance(leaf, torch.Tensor):
+            return len(leaf)
     raise MosoError(f"a batch of type {type(batch).__name__} holds no tensor to count samples by")
 
 
@@ -63,6 +101,8 @@ def map_tensors(change: Callable[[torch.Tensor], torch.Tensor], batch: Any) -> A
     """
     if isinstance(batch, torch.Tensor):
         return change(batch)
+    if isinstance(batch, Collated):
+        return replace(batch, inner=map_tensors(change, batch.inner))
     if isinstance(batch, Mapping):
         changed = {name: map_tensors(change, part) for name, part in batch.items()}
         # Hugging Face's batches have attributes of their own that a loss may use.
@@ -83,11 +123,21 @@ def wide(tensor: torch.Tensor) -> torch.Tensor:
     return (tensor.cpu() if tensor.device.type == "mps" else tensor).to(torch.float64)
 
 
+def part_of(batch: Any, start: int, stop: int) -> Any:
+    """The batch of the samples from `start` to `stop`."""
+    if isinstance(batch, Collated):
+        return batch if (start, stop) == (0, batch.count) else batch.again(start, stop)
+    return map_tensors(lambda tensor: tensor[start:stop], batch)
+
+
 def one_of(batch: Any, number: int) -> Any:
     """The batch of one that holds sample `number`."""
-    return map_tensors(lambda tensor: tensor[number : number + 1], batch)
+    return part_of(batch, number, number + 1)
 
 
 def to_device(batch: Any, device: torch.device) -> Any:
-    """The batch with its tensors on `device`."""
+    """The batch with its tensors, and objects that know how to move, on `device`."""
+    if isinstance(batch, Collated):
+        inner = batch.inner.to(device) if hasattr(batch.inner, "to") else to_device(batch.inner, device)
+        return Collated(inner, batch.count, lambda start, stop: to_device(batch.again(start, stop), device))
     return map_tensors(lambda tensor: tensor.to(device, non_blocking=True), batch)

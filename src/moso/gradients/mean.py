@@ -14,7 +14,8 @@ from moso.errors import MosoError
 from moso.gradients.fitting import Fitting, TooLargeError
 from moso.gradients.folding import Fold, Folding, folded_values, folds_of
 from moso.gradients.point import Batches, Point, Tensors, through
-from moso.gradients.probe import TOLERANCE, first_samples
+from moso.gradients.probe import first_samples
+from moso.gradients.trust import TOLERANCE
 
 
 def mean_gradient(point: Point, batches: Batches) -> Tensors:

@@ -1,7 +1,7 @@
-"""How each differentiated parameter is treated; `probe.py` finds it out."""
+"""How each differentiated parameter is treated; `probe.py` finds it out, `trust.py` holds it to what autograd says."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from moso.gradients.folding import Fold
 from moso.gradients.layers import Layout
@@ -12,13 +12,17 @@ from moso.gradients.slow import Slow
 class Routes:
     """Which way each parameter goes, by name; what is in neither has no closed form.
 
-    `layouts` have closed forms; `spread` are broadcast, in the shape `[1, ...]` in which they are given to each sample.
-    `folds` are convolutions, by their weights, that do the work of the batch-norm behind them.
+    Attributes:
+        layouts: The parameters with closed forms, and where samples are in the outputs of their calls.
+        spread: The parameters that are broadcast, in the shape `[1, ...]` in which they are given to each sample.
+        folds: Convolutions, by their weights, that do the work of the batch-norm behind them.
+        growing: Parameters whose calls with constants alone have an output for every sample.
     """
 
     layouts: Mapping[str, Layout] = field(default_factory=dict)
     spread: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     folds: Mapping[str, Fold] = field(default_factory=dict)
+    growing: frozenset[str] = frozenset()
 
     @property
     def covered(self) -> list[str]:
@@ -27,10 +31,11 @@ class Routes:
 
     def without(self, names: set[str]) -> "Routes":
         """The routes of all other parameters."""
-        return Routes(
-            {name: layout for name, layout in self.layouts.items() if name not in names},
-            {name: shape for name, shape in self.spread.items() if name not in names},
-            {name: fold for name, fold in self.folds.items() if not names & {name, *fold.names()}},
+        return replace(
+            self,
+            layouts={name: layout for name, layout in self.layouts.items() if name not in names},
+            spread={name: shape for name, shape in self.spread.items() if name not in names},
+            folds={name: fold for name, fold in self.folds.items() if not names & {name, *fold.names()}},
         )
 
 

@@ -10,7 +10,8 @@ from torch import nn
 from torch.func import functional_call
 
 from moso.errors import MosoError
-from moso.gradients.losses import Loss, LossModule, to_device
+from moso.gradients.caches import Attributes
+from moso.gradients.losses import Collated, Loss, LossModule, to_device
 
 Tensors = dict[str, torch.Tensor]
 Batches = Callable[[], Iterable[Any]]
@@ -19,13 +20,18 @@ Groups = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True)
 class Point:
-    """A network at one moment: which parameters are differentiated, and everything else held fixed."""
+    """A network at one moment: which parameters are differentiated, and everything else held fixed.
+
+    A complex parameter is differentiated by the two real ones that it consists of, `[..., 2]`.
+    """
 
     model: nn.Module
     loss: Loss
     trained: Tensors
     fixed: Tensors
     device: torch.device
+    attributes: Attributes
+    complex_names: frozenset[str]
 
     @classmethod
     def of(
@@ -51,15 +57,33 @@ class Point:
         # A buffer that a network does not save is not in the state, and is the network's own.
         held = current if state is None else {**current, **state}
         values = {name: held[name].detach().to(device) for name in current}
-        trained = {name: values.pop(name) for name in names}
-        return cls(model, loss, trained, values, device)
+        complex_names = frozenset(name for name in names if values[name].is_complex())
+        trained = {name: _as_real(values.pop(name)) for name in names}
+        with evaluation_mode(model):
+            attributes = Attributes(model)
+        return cls(model, loss, trained, values, device, attributes, complex_names)
 
     def losses(self, trained: Tensors, batch: Any) -> torch.Tensor:
         """The losses `[batch]` as a function of the differentiated parameters."""
         module = LossModule(self.model, self.loss)
-        values = {f"model.{name}": value for name, value in {**self.fixed, **trained}.items()}
-        result: torch.Tensor = functional_call(module, values, (batch,))
+        values = self.values(trained)
+        given = batch.inner if isinstance(batch, Collated) else batch
+        try:
+            result: torch.Tensor = functional_call(module, values, (given,))
+        finally:
+            self.attributes.restore()
         return result
+
+    def values(self, trained: Tensors) -> Tensors:
+        """The tensors of a module whose part `model` is the network, with other values of the parameters."""
+        return {
+            f"model.{name}": torch.view_as_complex(value) if name in self.complex_names else value
+            for name, value in {**self.fixed, **trained}.items()
+        }
+
+    def constants(self) -> list[torch.Tensor]:
+        """Tensors that are the same for all samples: what is held fixed, and what modules keep as attributes."""
+        return [*self.fixed.values(), *self.attributes.tensors]
 
     def only(self, names: Iterable[str]) -> "Point":
         """The same moment with fewer parameters differentiated."""
@@ -78,10 +102,19 @@ class Point:
         return tuple(tuple(name for name in group if name in self.trained) for group in groups)
 
 
+def _as_real(value: torch.Tensor) -> torch.Tensor:
+    """A complex parameter as the two real ones that it consists of."""
+    return torch.view_as_real(value) if value.is_complex() else value
+
+
 @contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """The model in evaluation mode, every submodule back in its own mode afterwards."""
+    """The model in evaluation mode, every submodule back in its own mode afterwards.
+
+    It passes through training mode, where layers drop what they keep ready for evaluation.
+    """
     modes = {module: module.training for module in model.modules()}
+    model.train()
     model.eval()
     try:
         yield

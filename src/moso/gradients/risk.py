@@ -79,7 +79,7 @@ def risk_gradient(point: Point, risk: Risk) -> Tensors:
             [1., 1.]])
     """
     leaves = {name: value.detach().clone().requires_grad_() for name, value in point.trained.items()}
-    values = {f"model.{name}": value for name, value in {**point.fixed, **leaves}.items()}
+    values = point.values(leaves)
     total = {name: torch.zeros_like(value) for name, value in leaves.items()}
     with evaluation_mode(point.model):
         for part in risk_parts(risk, point.loss, None, point.device):

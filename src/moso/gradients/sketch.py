@@ -19,7 +19,6 @@ import numpy as np
 import torch
 
 from moso.errors import MosoError
-from moso.gradients.calls import Watching
 from moso.gradients.engine import TimeStep
 from moso.gradients.fitting import Fitting
 from moso.gradients.layers import Call, Place
@@ -27,11 +26,12 @@ from moso.gradients.layers.convolution import convolution
 from moso.gradients.layers.embedding import embedding
 from moso.gradients.layers.linear import linear
 from moso.gradients.layers.normalisation import batch_norm
-from moso.gradients.layers.parts import chunks
+from moso.gradients.layers.operation import chunks
 from moso.gradients.losses import batch_length, to_device
-from moso.gradients.plan import Plan, Routes
+from moso.gradients.plan import Plan
 from moso.gradients.point import Batches, Groups, Point, Tensors, evaluation_mode
-from moso.gradients.probe import PROBES, plan_for
+from moso.gradients.sweep import spread_out, watching_for
+from moso.gradients.trust import ensure, knowledge_of
 from moso.gradients.projection import Projection, shares
 
 # Numbers kept of a sample; the error of a product goes with one over their square root.
@@ -94,14 +94,13 @@ def _projections(point: Point, numbers: int, seed: int) -> dict[str, Projection]
 
 def _swept(point: Point, batches: Batches, projections: Mapping[str, Projection]) -> Iterator[Tensors]:
     """The sketches `[some, size]` of each parameter, on the CPU, a few samples at a time."""
-    fitting, plan, tried = Fitting(), Plan(Routes()), 0
+    fitting = Fitting()
     if point.device.type == "cpu":
         fitting.most = PIECE
     with evaluation_mode(point.model):
         for batch in batches():
             batch = to_device(batch, point.device)
-            if tried < min(PROBES, batch_length(batch)):  # a first batch of one sample shows too little
-                plan, tried = plan_for(point, batch), min(PROBES, batch_length(batch))
+            plan = ensure(point, knowledge_of(point, batch, derived=False), batch)
             yield from fitting.pieces(batch, lambda piece: _sketched(point, plan, projections, piece))  # noqa: B023
 
 
@@ -109,16 +108,13 @@ def _sketched(point: Point, plan: Plan, projections: Mapping[str, Projection], b
     count = batch_length(batch)
     found = {name: value.new_zeros(count, projections[name].size) for name, value in point.trained.items()}
     fixed = {name: point.trained[name] for name in plan.routes.layouts}
-    spread = {
-        name: point.trained[name].view(shape).expand(count, *shape[1:]).clone().requires_grad_()
-        for name, shape in plan.routes.spread.items()
-    }
+    spread = spread_out(point, plan, count)
 
     def visit(call: Call, b: torch.Tensor) -> None:
         for name, part in sketch_call(call, b, projections):
             found[name] += part
 
-    with Watching(fixed, count, plan.routes.layouts, visit):
+    with watching_for(point, plan, count, visit, fixed, derived=False):
         losses = point.losses({**point.trained, **spread}, batch)
     if losses.requires_grad:
         losses.sum().backward()  # type: ignore[no-untyped-call]
@@ -154,7 +150,7 @@ def sketch_call(
     for role, place in rest.items():
         projection = projections[place.name]
         parts = []
-        for part in chunks(call, role, len(b)):
+        for part in chunks(call.given[role].numel(), len(b)):
             each = formed.operation.each(formed, a[part], b[part])
             own = next(gradients for name, gradients in each if name == role)
             parts.append(projection.of_gradients(_all_rows(own, place, projection.shape)))
@@ -178,7 +174,8 @@ def _factored(call: Call, b: torch.Tensor, weight: Place, projection: Projection
 
 def _convolved(call: Call, b: torch.Tensor, projection: Projection) -> torch.Tensor | None:
     """A convolution over sums of channels, each shifted by one offset of the kernel, in place of all patches."""
-    if projection.right is None or projection.shifts is None or call.given.get("groups", 1) != 1:
+    plain = call.layout == "first" and call.given.get("groups", 1) == 1
+    if projection.right is None or projection.shifts is None or not plain:
         return None
     image, count = call.a, len(projection.right)
     mixed = (projection.right @ image.flatten(2)).view(len(image), count, *image.shape[2:])

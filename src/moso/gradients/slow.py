@@ -9,7 +9,7 @@ import torch
 from torch.func import grad, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from moso.gradients.losses import batch_length, map_tensors, one_of
+from moso.gradients.losses import batch_length, map_tensors, one_of, part_of
 from moso.gradients.point import Point, Tensors
 
 # Gradients of single samples that exist at one time.
@@ -42,7 +42,7 @@ def slow_route(point: Point, probe: Any) -> Slow:
 
     def chunked(batch: Any) -> Iterator[Tensors]:
         for start in range(0, batch_length(batch), chunk):
-            part = map_tensors(lambda tensor: tensor[start : start + chunk], batch)  # noqa: B023 - used at once
+            part = part_of(batch, start, min(start + chunk, batch_length(batch)))
             with sdpa_kernel(SDPBackend.MATH):  # the fused kernels of attention know no vmap
                 yield together(point.trained, part)
 
@@ -53,7 +53,7 @@ def slow_route(point: Point, probe: Any) -> Slow:
     network, some = type(point.model).__name__, next(iter(point.trained))
     try:
         next(chunked(probe))
-    except (RuntimeError, ValueError, NotImplementedError) as problem:
+    except Exception as problem:  # noqa: BLE001 - a user's network may raise anything under vmap
         announce(f"{network}: gradients of {some} are taken one sample at a time, which is slow ({problem})")
         return one_by_one
     announce(f"{network}: {len(point.trained)} parameters, {some} among them, have no closed form and cost more")

@@ -1,54 +1,101 @@
 """One sweep over the data: the mean gradient, and with it the squared norm of every sample's gradient.
 
-The parameters that have closed forms are held fixed, so autograd only carries gradients from layer to layer; each
-call's form then gives norms and gradient from its input and output gradient. No gradient of a sample outlives the
-call it was formed for, and only a few of them exist at one time (`layers/parts.py`).
+The parameters that have closed forms are cut off where they meet samples, so autograd only carries gradients from
+layer to layer; each call's form then gives norms and gradient from its input and output gradient. No gradient of a
+sample outlives the call it was formed for, and only a few of them exist at one time (`layers/operation.py`).
+
+Every sample's loss enters the backward pass times a random number, which is taken out again where a form says that a
+gradient is that sample's. Taken from the wrong sample it would not go away, and the sum of all gradients would be
+another one than autograd's (`trust.py`).
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
+from moso.errors import MosoError
 from moso.gradients.calls import Watching
 from moso.gradients.layers import Call, Place
-from moso.gradients.layers.parts import chunks, from_each
+from moso.gradients.layers.operation import chunks, from_each, squares, weighted_sum
 from moso.gradients.losses import batch_length, wide
 from moso.gradients.plan import Plan
 from moso.gradients.point import Point, Tensors
 
+# A use of a place that waits for the others: the call, the role in it, and its input and output gradient.
+_Use = tuple[Call, str, torch.Tensor, torch.Tensor]
+Signature = dict[str, tuple[Any, ...]]
+Apart = Callable[[Signature, frozenset[str]], frozenset[str]]
+
 
 @dataclass(frozen=True)
 class Swept:
-    """What one batch gives: sums of gradients, and squared norms `[batch]`, by parameter."""
+    """What one batch gives.
+
+    Attributes:
+        total: The sum of all samples' gradients, by parameter.
+        norms: Squared norms `[batch]`, by parameter.
+        signature: What the calls looked like, up to the number of samples.
+        changing: The parameters met after rows were chosen by value, whose calls are never the same for sure.
+        unseen: The parameters that a gradient reached on a way that was not watched.
+        apart: The parameters whose sums are this batch's alone.
+        depends: Whether the losses depended on any differentiated parameter.
+    """
 
     total: Tensors
     norms: Tensors
+    signature: Signature = field(default_factory=dict)
+    changing: frozenset[str] = frozenset()
+    unseen: frozenset[str] = frozenset()
+    apart: frozenset[str] = frozenset()
+    depends: bool = True
 
 
-def sweep_batch(point: Point, plan: Plan, batch: Any, total: Tensors | None = None) -> Swept:
+def draw_weights(count: int, seed: int, like: torch.Tensor) -> torch.Tensor:
+    """Weights of samples' losses `[count]`: between a half and three halves, of either sign, no two the same."""
+    generator = torch.Generator().manual_seed(seed)
+    sizes = 0.5 + torch.rand(count, generator=generator, dtype=torch.float64)
+    signs = 1 - 2 * torch.randint(0, 2, (count,), generator=generator, dtype=torch.float64)
+    return (sizes * signs).to(like)
+
+
+def sweep_batch(
+    point: Point, plan: Plan, batch: Any, total: Tensors | None = None, *, apart: Apart | None = None, seed: int = 0
+) -> Swept:
     """One forward and one backward pass: sums of gradients and squared norms of every planned parameter.
 
-    The sums are added to `total`, if there is one: a network's gradient is large, and one of it is enough.
+    Args:
+        point: The network.
+        plan: How each of its parameters is treated.
+        batch: The samples.
+        total: Sums to add to: a network's gradient is large, and one of it is enough.
+        apart: Says of the calls' signatures, and of what may change with the batch, which parameters' sums are to be
+            this batch's alone all the same.
+        seed: What the weights of the samples' losses are drawn from.
     """
     count = batch_length(batch)
     sums = _Sums(point, plan, count, total)
-    spread = {
-        name: point.trained[name].view(shape).expand(count, *shape[1:]).clone().requires_grad_()
-        for name, shape in plan.routes.spread.items()
-    }
+    spread = spread_out(point, plan, count)
     with sums.watching:
-        losses = point.losses({**point.trained, **spread}, batch)
+        losses = point.losses({**point.trained, **sums.leaves, **spread}, batch)
+    if len(losses) != count:
+        raise MosoError(f"the loss gave {len(losses)} values for {count} samples; it must give one per sample")
+    signature, changing = sums.signature(), frozenset(sums.watching.changing)
+    alone = frozenset[str]() if apart is None or total is None else apart(signature, changing)
+    for name in alone:
+        sums.total[name] = torch.zeros_like(point.trained[name])
+    weights = draw_weights(count, seed, losses.detach())
+    sums.scales = 1 / weights
     if losses.requires_grad:
-        losses.sum().backward()  # type: ignore[no-untyped-call]
+        (losses * weights).sum().backward()  # type: ignore[no-untyped-call]
     sums.finish()
     total, norms = sums.total, sums.norms
     for name, leaf in spread.items():
         if leaf.grad is not None:
-            total[name] += leaf.grad.sum(0).view_as(total[name])
-            norms[name] = leaf.grad.flatten(1).square().sum(1)
+            total[name] += weighted_sum(leaf.grad, sums.scales).view_as(total[name])
+            norms[name] = squares(leaf.grad) * sums.scales.square()
     if plan.slow is not None:
         pieces: dict[str, list[torch.Tensor]] = {name: [] for name in plan.others}
         for gradients in plan.slow(batch):
@@ -56,7 +103,23 @@ def sweep_batch(point: Point, plan: Plan, batch: Any, total: Tensors | None = No
                 pieces[name].append(wide(gradient.flatten(1)).square().sum(1))
                 total[name] += gradient.sum(0)
         norms.update({name: torch.cat(values) for name, values in pieces.items()})
-    return Swept(total, norms)
+    return Swept(total, norms, signature, changing, sums.unseen(), alone, losses.requires_grad)
+
+
+def spread_out(point: Point, plan: Plan, count: int) -> Tensors:
+    """The parameters that are given to each sample separately, `[count, ...]`."""
+    return {
+        name: point.trained[name].view(shape).expand(count, *shape[1:]).clone().requires_grad_()
+        for name, shape in plan.routes.spread.items()
+    }
+
+
+def watching_for(point: Point, plan: Plan, count: int, visit: Any, leaves: Tensors, **more: Any) -> Watching:
+    """Watches for the parameters that have closed forms."""
+    return Watching(
+        leaves, count, plan.routes.layouts, visit,
+        constants=point.constants(), growing=plan.routes.growing, **more,
+    )  # fmt: skip
 
 
 class _Sums:
@@ -64,58 +127,164 @@ class _Sums:
 
     def __init__(self, point: Point, plan: Plan, count: int, total: Tensors | None) -> None:
         names = [*plan.routes.covered, *plan.others]
-        self.total = {name: torch.zeros_like(point.trained[name]) for name in names} if total is None else total
+        self.total = dict(total) if total is not None else {n: torch.zeros_like(point.trained[n]) for n in names}
         self.norms = {name: point.trained[name].new_zeros(count) for name in names}
-        fixed = {name: point.trained[name] for name in plan.routes.layouts}
+        self.leaves = {name: point.trained[name].detach().requires_grad_() for name in plan.routes.layouts}
         values = {**point.fixed, **point.trained}
-        self.watching = Watching(fixed, count, plan.routes.layouts, self._visit, plan.routes.folds, values)
-        self._waiting: dict[Place, list[tuple[Call, str, torch.Tensor, torch.Tensor]]] = defaultdict(list)
+        self.watching = watching_for(
+            point, plan, count, self._visit, self.leaves, folds=plan.routes.folds, values=values
+        )
+        self.scales = torch.ones(count)
+        self._quick: set[Place] | None = None
+        self._waiting: dict[Place, list[_Use]] = defaultdict(list)
+        self._count = count
 
     def _visit(self, call: Call, b: torch.Tensor) -> None:
         a, b = call.operation.split(call, b)
         if a.is_floating_point() and a.dtype != b.dtype:  # under autocast
             both = torch.promote_types(a.dtype, b.dtype)
             a, b = a.to(both), b.to(both)
-        once = {role for role, place in call.places.items() if self.watching.uses[place] == 1}
+        if self._quick is None:
+            self._quick = self._find_quick()
+        once = {role for role, place in call.places.items() if place in self._quick}
         for role, place in call.places.items():
             if role not in once:
                 self._waiting[place].append((call, role, a, b))
-                if len(self._waiting[place]) == self.watching.uses[place]:
-                    self._combine(place)
+                self._combine_if_whole(place)
         if once:
-            for role, squared, total in _sums(call, a, b):
+            scales = self.scales.to(b.real.dtype if b.is_complex() else b.dtype)
+            quick = call.operation.sums(call, a, b, scales)
+            for role, squared, total in from_each(call, a, b, scales) if quick is None else quick:
                 if role in once:
                     self._add(call.places[role], squared, total)
 
+    def _find_quick(self) -> set[Place]:
+        """The places whose norms can be taken by themselves: used once, and nothing else has a part in the parameter."""
+        by_name: dict[str, list[Place]] = defaultdict(list)
+        for place in self.watching.uses:
+            for name in place.names:
+                by_name[name].append(place)
+        return {
+            place
+            for place, uses in self.watching.uses.items()
+            if uses == 1 and place.isometric and len(place.names) == 1 and _disjoint(by_name[place.name])
+        }
+
     def finish(self) -> None:
         """Take what waits for calls that had no part in the loss."""
-        for place in list(self._waiting):
-            self._combine(place)
-        # The two know each other, and would wait for the garbage collector with all they hold.
+        while self._waiting:
+            self._combine(self._linked(next(iter(self._waiting))))
+        # Breaks a reference cycle, so the activations are freed now and not by the garbage collector.
         self.watching.visit = None
 
-    def _combine(self, place: Place) -> None:
-        """A parameter that was used several times: its gradient is the sum over its uses, and only then squared."""
-        uses = self._waiting.pop(place)
-        first, role_of_first, _, b_of_first = uses[0]
-        for part in chunks(first, role_of_first, len(b_of_first)):
-            gradient = sum(
-                own
-                for call, role, a, b in uses
-                for name, own in call.operation.each(call, a[part], b[part])
-                if name == role
-            )
-            squared = torch.zeros_like(self.norms[place.name])
-            squared[part] = gradient.flatten(1).square().sum(1)  # type: ignore[union-attr]
-            self._add(place, squared, gradient.sum(0))  # type: ignore[union-attr]
+    def _linked(self, place: Place) -> list[Place]:
+        """The used places that have a parameter in common with this one, directly or through others."""
+        linked, names = [place], set(place.names)
+        while True:
+            more = [own for own in self.watching.uses if own not in linked and names & set(own.names)]
+            if not more:
+                return linked
+            linked += more
+            names |= {name for own in more for name in own.names}
+
+    def _combine_if_whole(self, place: Place) -> None:
+        linked = self._linked(place)
+        if all(len(self._waiting.get(own, ())) == self.watching.uses[own] for own in linked):
+            self._combine(linked)
+
+    def _combine(self, linked: list[Place]) -> None:
+        """Parameters that were used several times, or on the way to something else: first summed, and only then squared."""
+        uses = {place: self._waiting.pop(place, []) for place in linked}
+        if not any(uses.values()):
+            return
+        names = {name for place in linked for name in place.names if name in self.norms}
+        made = [place.tensor.numel() for place in linked if place.tensor is not None]
+        for part in chunks(max([*made, *(self.total[name].numel() for name in names)]), self._count):
+            found: Tensors = {}
+            for place, own in uses.items():
+                if own:
+                    gradient = _summed_uses(own, part)
+                    for name, back in _back(place, gradient, self.leaves, self.total):
+                        found[name] = found[name] + back if name in found else back
+            for name, gradient in found.items():
+                if name in self.norms:
+                    scales = self.scales[part].to(self.norms[name].dtype)
+                    self.norms[name][part] += squares(gradient) * scales.square()
+                    self.total[name] += weighted_sum(gradient, scales)
 
     def _add(self, place: Place, squared: torch.Tensor, total: torch.Tensor) -> None:
-        self.norms[place.name] += squared
-        own = self.total[place.name]
-        (own if place.rows is None else own[slice(*place.rows)]).add_(total)
+        name = place.name
+        if name not in self.norms:
+            return
+        self.norms[name] += squared
+        own = self.total[name]
+        if place.rows is not None:
+            own[slice(*place.rows)].add_(total)
+        elif place.tensor is None:
+            own.add_(total)
+        else:
+            [back] = torch.autograd.grad(place.tensor, [self.leaves[name]], total.to(place.tensor), retain_graph=True)
+            own.add_(back)
+
+    def signature(self) -> Signature:
+        """By parameter, the shapes of its calls' outputs, up to the number of samples."""
+        count = self._count
+        return {
+            name: tuple((shape[0] / count, *shape[1:]) if self.watching.layouts.get(name) != "second" else (shape[0], *shape[2:])
+                        for shape in shapes)
+            for name, shapes in self.watching.shapes.items()
+        }  # fmt: skip
+
+    def unseen(self) -> frozenset[str]:
+        """Parameters that autograd brought a gradient to, although every way to them was to be cut."""
+        return frozenset(
+            name for name, leaf in self.leaves.items() if leaf.grad is not None and bool(leaf.grad.any())
+        )
 
 
-def _sums(call: Call, a: torch.Tensor, b: torch.Tensor) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
-    """Norms and totals of a call's parameters, by its cheaper form."""
-    quick = call.operation.sums(call, a, b)
-    yield from from_each(call, a, b) if quick is None else quick
+def _disjoint(places: list[Place]) -> bool:
+    """Whether no two of a parameter's places share a number."""
+    if len(places) == 1:
+        return True
+    rows = sorted(place.rows or (0, 0) for place in places)
+    return all(place.rows for place in places) and all(
+        one[1] <= other[0] for one, other in zip(rows, rows[1:], strict=False)
+    )
+
+
+def _summed_uses(uses: list[_Use], part: slice) -> torch.Tensor:
+    gradients = [
+        own
+        for call, role, a, b in uses
+        for name, own in call.operation.each(call, a[part], b[part])
+        if name == role
+    ]
+    return torch.stack(gradients).sum(0) if len(gradients) > 1 else gradients[0]
+
+
+def _back(
+    place: Place, gradient: torch.Tensor, leaves: Tensors, total: Tensors
+) -> Iterator[tuple[str, torch.Tensor]]:
+    """From gradients `[some, ...]` by a place to those by its parameters."""
+    if place.tensor is None:
+        if place.rows is not None:
+            whole = gradient.new_zeros(len(gradient), *total[place.name].shape)
+            whole[:, slice(*place.rows)] = gradient
+            gradient = whole
+        yield place.name, gradient
+        return
+    names = [name for name in place.names if name in leaves]
+    targets = [leaves[name] for name in names]
+    gradient = gradient.to(place.tensor.dtype)
+    try:
+        found = torch.autograd.grad(
+            place.tensor, targets, gradient, retain_graph=True, allow_unused=True, is_grads_batched=True
+        )
+    except RuntimeError:  # some function on the way back knows no vmap: one sample at a time
+        rows = [
+            torch.autograd.grad(place.tensor, targets, own, retain_graph=True, allow_unused=True) for own in gradient
+        ]
+        found = tuple(None if parts[0] is None else torch.stack(parts) for parts in zip(*rows, strict=True))
+    for name, own in zip(names, found, strict=True):
+        if own is not None:
+            yield name, own

@@ -1,10 +1,10 @@
-"""Closed forms, one file a kind of operation: gradients of single samples from what a backward pass has anyway.
+"""Closed forms, one file per kind of operation: gradients of single samples from what a backward pass has anyway.
 
 For an operation that is linear in its parameters, the gradient of one sample's loss is made of the operation's input
 `a` and the gradient `b` of the loss by its output. A form takes both for a whole batch and gives, for each parameter,
 the squared norm of every sample's gradient and the sum of all gradients, without keeping any of them.
 
-A form belongs to a function of `torch.nn.functional`, not to a module: whatever calls it with a parameter is covered.
+A form belongs to a function of PyTorch, not to a module: whatever calls it with a parameter is covered.
 """
 
 from collections.abc import Callable
@@ -13,24 +13,38 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from moso.gradients.layers.contraction import bilinear, einsum, matmul
 from moso.gradients.layers.convolution import convolution
-from moso.gradients.layers.embedding import embedding
+from moso.gradients.layers.elementwise import ELEMENTWISE, expansion
+from moso.gradients.layers.embedding import embedding, embedding_bag
 from moso.gradients.layers.folded import folded_convolution
-from moso.gradients.layers.linear import linear
+from moso.gradients.layers.linear import addmm, linear
 from moso.gradients.layers.normalisation import batch_norm, group_norm, instance_norm, layer_norm, rms_norm
-from moso.gradients.layers.parts import Call, Layout, Operation, Place, Rows
+from moso.gradients.layers.operation import Call, Layout, Operation, Place, Rows
+from moso.gradients.layers.transposed import transposed_convolution
 
+_T = torch.Tensor
 OPERATIONS: dict[Callable[..., Any], Operation] = {
     F.linear: linear,
+    torch.addmm: addmm,
+    **dict.fromkeys((torch.matmul, torch.mm, torch.bmm, _T.matmul, _T.mm, _T.bmm, _T.__matmul__), matmul),
+    torch.einsum: einsum,
+    F.bilinear: bilinear,
     torch.conv1d: convolution,
     torch.conv2d: convolution,
     torch.conv3d: convolution,
+    torch.conv_transpose1d: transposed_convolution,
+    torch.conv_transpose2d: transposed_convolution,
+    torch.conv_transpose3d: transposed_convolution,
     F.batch_norm: batch_norm,
     F.group_norm: group_norm,
     F.instance_norm: instance_norm,
     F.layer_norm: layer_norm,
     F.rms_norm: rms_norm,
     F.embedding: embedding,
+    F.embedding_bag: embedding_bag,
+    **ELEMENTWISE,
+    **dict.fromkeys((_T.expand, _T.expand_as, _T.broadcast_to, torch.broadcast_to), expansion),
 }
 
 __all__ = ["OPERATIONS", "Call", "Layout", "Operation", "Place", "Rows", "folded_convolution"]

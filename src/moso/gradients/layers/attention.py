@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from moso.gradients.layers.parts import Rows
+from moso.gradients.layers.operation import Rows
 
 # `F.linear` with some rows of weight and bias, or with all.
 Linear = Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None, Rows | None], torch.Tensor]

@@ -16,7 +16,7 @@ from math import prod
 import torch
 import torch.nn.functional as F
 
-from moso.gradients.layers.parts import Call, Each, Operation, Sums
+from moso.gradients.layers.operation import Call, Each, Operation, Sums, scaled
 
 # The second form pays where its T^2 (patch + out) operations are below this share of the first one's.
 GRAM_SHARE = 0.5
@@ -48,7 +48,7 @@ def _each(call: Call, a: torch.Tensor, b: torch.Tensor) -> Each:
         yield "weight", own.sum(1) if images > 1 else own[:, 0]
         return
     apart = weight.to(b.dtype).expand(batch * images, *weight.shape).flatten(0, 1)
-    gradients = _weight_gradient(
+    gradients = weight_gradient(
         call, a.reshape(1, -1, *a.shape[3:]), b.reshape(1, -1, *b.shape[3:]), apart, batch * images
     )
     own = gradients.view(batch, images, *weight.shape)
@@ -64,7 +64,7 @@ def _from_patches(call: Call, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return torch.bmm(b.flatten(2), written.view(len(a), a.shape[1] * len(seen), -1).mT)
 
 
-def _weight_gradient(
+def weight_gradient(
     call: Call, a: torch.Tensor, b: torch.Tensor, weight: torch.Tensor, times: int = 1
 ) -> torch.Tensor:
     """The gradient of `weight`, whose groups are `times` those of the call."""
@@ -95,13 +95,13 @@ def forms_gradients(weight: torch.Tensor, positions: int, groups: int = 1) -> bo
     return positions * (patch + outputs) >= GRAM_SHARE * patch * outputs
 
 
-def _sums(call: Call, a: torch.Tensor, b: torch.Tensor) -> Sums | None:
+def _sums(call: Call, a: torch.Tensor, b: torch.Tensor, scales: torch.Tensor) -> Sums | None:
     weight = call.given["weight"]
     groups = call.given.get("groups", 1)
     positions = prod(b.shape[3:])
     if "weight" not in call.places or a.shape[1] > 1 or forms_gradients(weight, positions, groups):
         return None
-    return _from_products(call, a[:, 0], b[:, 0], groups)
+    return _from_products(call, a[:, 0], scaled(b[:, 0], scales), groups)
 
 
 def _from_products(call: Call, a: torch.Tensor, b: torch.Tensor, groups: int) -> Sums:
@@ -112,7 +112,7 @@ def _from_products(call: Call, a: torch.Tensor, b: torch.Tensor, groups: int) ->
         seen = window.reshape(len(rows), -1, rows.shape[2])
         inputs.baddbmm_(seen.mT, seen)
     squared = (inputs * torch.bmm(rows.mT, rows)).sum((1, 2)).view(batch, groups).sum(1)
-    yield "weight", squared, _weight_gradient(call, a, b, call.given["weight"].detach().to(b.dtype))
+    yield "weight", squared, weight_gradient(call, a, b, call.given["weight"].detach().to(b.dtype))
     if "bias" in call.places:
         own = b.flatten(2).sum(2)
         yield "bias", own.square().sum(1), own.sum(0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from moso.gradients.layers.parts import Call, Each, Operation, Sums
+from moso.gradients.layers.operation import Call, Each, Operation, Sums, scaled
 
 
 def _split(call: Call, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -23,7 +23,8 @@ def _each(call: Call, a: torch.Tensor, b: torch.Tensor) -> Each:
     yield "weight", table.scatter_add_(1, a[..., None].expand_as(b), b)
 
 
-def _sums(call: Call, a: torch.Tensor, b: torch.Tensor) -> Sums:
+def _sums(call: Call, a: torch.Tensor, b: torch.Tensor, scales: torch.Tensor) -> Sums:
+    b = scaled(b, scales)
     same = (a[:, :, None] == a[:, None, :]).to(b.dtype)
     total = torch.zeros_like(call.given["weight"], dtype=b.dtype).index_add_(0, a.flatten(), b.flatten(0, 1))
     yield "weight", (same * torch.bmm(b, b.mT)).sum((1, 2)), total
@@ -37,4 +38,50 @@ def _holds(given: Mapping[str, Any]) -> bool:
 embedding = Operation(
     ("input", "weight", "padding_idx", "max_norm", "norm_type", "scale_grad_by_freq", "sparse"),
     _split, _each, _sums, _holds,
+)  # fmt: skip
+
+
+def _bags(call: Call, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Row numbers `[batch, length]` and the output gradient that reaches each of them, zero where a bag has ended."""
+    given = call.given
+    rows, length = given["input"], len(given["weight"])
+    offsets, weights = given.get("offsets"), given.get("per_sample_weights")
+    if offsets is None:
+        lengths = torch.full((len(rows),), rows.shape[1], device=rows.device)
+        flat, share = rows.flatten(), None if weights is None else weights.flatten()
+    else:
+        ends = torch.cat([offsets[1:], offsets.new_tensor([len(rows)])]) if not given.get("include_last_offset") else None
+        starts = offsets if ends is not None else offsets[:-1]
+        lengths = (ends if ends is not None else offsets[1:]) - starts
+        flat, share = rows, weights
+    bags = torch.repeat_interleave(torch.arange(len(lengths), device=rows.device), lengths)
+    slots = torch.arange(len(bags), device=rows.device) - (lengths.cumsum(0) - lengths)[bags]
+    counted = torch.ones(len(flat), dtype=b.dtype, device=b.device)
+    padding = given.get("padding_idx")
+    if padding is not None:
+        counted = (flat != padding % length).to(b.dtype)
+    share = counted if share is None else counted * share.detach()
+    if given.get("mode", "mean") == "mean":
+        sizes = torch.zeros(len(lengths), dtype=b.dtype, device=b.device).index_add_(0, bags, counted)
+        share = share / sizes.clamp(min=1)[bags]
+    numbers = flat.new_zeros(len(lengths), int(lengths.max()) if len(lengths) else 0)
+    reached = b.new_zeros(*numbers.shape, b.shape[-1])
+    numbers[bags, slots] = flat
+    reached[bags, slots] = b[bags] * share[:, None]
+    return call.by_sample(numbers, 0), call.by_sample(reached, 1)
+
+
+def _bag_along(call: Call, b: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    a, reached = _bags(call, b)
+    return (values["weight"][a] * reached).sum((1, 2))
+
+
+def _bag_holds(given: Mapping[str, Any]) -> bool:
+    return _holds(given) and given.get("mode", "mean") in ("sum", "mean")
+
+
+embedding_bag = Operation(
+    ("input", "weight", "offsets", "max_norm", "norm_type", "scale_grad_by_freq", "mode", "sparse",
+     "per_sample_weights", "include_last_offset", "padding_idx"),
+    _bags, _each, _sums, _bag_holds, _bag_along,
 )  # fmt: skip

@@ -11,7 +11,7 @@ So one gradient a sample gives all of them, and batch-norm costs neither a pass 
 import torch
 
 from moso.gradients.layers.convolution import convolution
-from moso.gradients.layers.parts import Call, Each, Operation, Sums, chunks, within
+from moso.gradients.layers.operation import Call, Each, Operation, Sums, chunks, weighted_sum, within
 
 
 def _each(call: Call, a: torch.Tensor, b: torch.Tensor) -> Each:
@@ -21,16 +21,18 @@ def _each(call: Call, a: torch.Tensor, b: torch.Tensor) -> Each:
     yield "weight", weight.mul_(scale.view(-1, *[1] * (weight.ndim - 2)))
 
 
-def _sums(call: Call, a: torch.Tensor, b: torch.Tensor) -> Sums:
+def _sums(call: Call, a: torch.Tensor, b: torch.Tensor, scales: torch.Tensor) -> Sums:
     """The scale of a channel can wait until its numbers have been added up."""
     scale = call.given["scale"]
-    for part in chunks(call, "weight", len(b)):
+    for part in chunks(call.given["weight"].numel(), len(b)):
         weight, small = _gradients(call, a[part], b[part])
+        squared = scales[part].square()
         for role, own in small.items():
             if role in call.places:
-                yield role, within(b, part, own.square().sum(1)), own.sum(0)
-        squared = torch.linalg.vector_norm(weight.flatten(2), dim=2).square() @ scale.square()
-        yield "weight", within(b, part, squared), weight.sum(0) * scale.view(-1, *[1] * (weight.ndim - 2))
+                yield role, within(b, part, own.square().sum(1) * squared), weighted_sum(own, scales[part])
+        norms = torch.linalg.vector_norm(weight.flatten(2), dim=2).square() @ scale.square()
+        total = weighted_sum(weight, scales[part]) * scale.view(-1, *[1] * (weight.ndim - 2))
+        yield "weight", within(b, part, norms * squared), total
 
 
 def _gradients(call: Call, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:

@@ -5,7 +5,7 @@ Batch-norm is in evaluation mode here, so `x_hat` of a sample depends on that sa
 
 import torch
 
-from moso.gradients.layers.parts import Call, Each, Operation
+from moso.gradients.layers.operation import Call, Each, Operation
 
 
 def _by_channel(call: Call, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

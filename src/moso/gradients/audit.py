@@ -1,0 +1,167 @@
+"""What every time step ends with: identities that a gradient given to the wrong sample cannot pass.
+
+The mean of `G . g_z` is `|G|^2`. `G` is a sum in which every gradient carries the random weight of the sample it was
+given to (`sweep.py`), so the identity is about every batch, not about the sum alone. A few samples, drawn over the
+data, are compared with plain autograd in both terms beside it.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from moso.errors import MosoError, SampleError
+from moso.gradients.losses import batch_length, one_of, to_device, wide
+from moso.gradients.point import Groups, Point, Tensors, evaluation_mode
+from moso.gradients.slow import gradients_of_one
+from moso.gradients.trust import gradients_by, mixes
+from moso.randomness import generator
+
+# Samples that are compared with plain autograd at every time step.
+AUDITED = 2
+# What is allowed for rounding, as a share of the size of what is compared: in float32 and wider, and below.
+TOLERANCE, ROUGH_TOLERANCE = 1e-3, 5e-2
+
+
+def squared_sizes(direction: Tensors, groups: Groups) -> list[float]:
+    """`|V|^2`, one number per group."""
+    return [sum(_squared(direction[name]) for name in group if name in direction) for group in groups]
+
+
+def _squared(tensor: torch.Tensor) -> float:
+    norm = float(torch.linalg.vector_norm(tensor.float() if tensor.dtype.itemsize < 4 else tensor))
+    return norm * norm
+
+
+def _tolerance(direction: Tensors) -> float:
+    return ROUGH_TOLERANCE if any(value.dtype.itemsize < 4 for value in direction.values()) else TOLERANCE
+
+
+def adds_up(mean: Tensors, dots: NDArray[np.float64], groups: Groups) -> bool:
+    """Whether the mean of `G . g_z` is `|G|^2` in every group, up to rounding.
+
+    >>> mean = {"weight": torch.tensor([3.0, 4.0])}
+    >>> adds_up(mean, np.array([[20.0, 30.0]]), (("weight",),)), adds_up(mean, np.array([[20.0, 40.0]]), (("weight",),))
+    (True, False)
+    """
+    tolerance = _tolerance(mean)
+    return all(
+        abs(float(row.mean()) - size) <= tolerance * float(np.abs(row).mean()) + 1e-30
+        for row, size in zip(dots, squared_sizes(mean, groups), strict=True)
+    )
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """A sample that was met, in its batch."""
+
+    position: int
+    batch: Any
+    number: int
+
+
+@dataclass
+class Audit:
+    """Keeps a few samples, drawn over the data, and compares their terms with plain autograd.
+
+    Args:
+        count: How many samples there are; None where that is not known, and some of the first batch are taken.
+        direction: What the draw is addressed by, so that no two moments of training draw the same samples.
+    """
+
+    count: int | None
+    direction: Tensors
+    _chosen: set[int] = field(init=False)
+    _kept: list[_Sample] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._chosen = set() if self.count is None else self._draw(self.count)
+
+    def _draw(self, count: int) -> set[int]:
+        address = float(next(iter(self.direction.values())).flatten()[0].real) if count else 0.0
+        drawn = generator("audit", count, repr(address)).choice(count, min(AUDITED, count), replace=False)
+        return set(drawn.tolist())
+
+    def look(self, batch: Any, start: int) -> None:
+        """Keep the drawn samples of a batch, whose first sample is number `start`."""
+        size = batch_length(batch)
+        if self.count is None and not self._kept:
+            self._chosen = self._draw(size)
+        for position in sorted(self._chosen):
+            if start <= position < start + size:
+                self._kept.append(_Sample(position, batch, position - start))
+
+    def passes(
+        self,
+        point: Point,
+        groups: Groups,
+        direction: Tensors,
+        dots: NDArray[np.float64],
+        norms: NDArray[np.float64] | None,
+    ) -> bool:
+        """Whether the terms `[groups, samples]` of the kept samples are those of plain autograd."""
+        with evaluation_mode(point.model):
+            return all(self._passes(point, groups, direction, dots, norms, sample) for sample in self._kept)
+
+    def _passes(
+        self, point: Point, groups: Groups, direction: Tensors, dots: Any, norms: Any, sample: _Sample
+    ) -> bool:
+        def agree(gradients: Tensors) -> bool:
+            found = dots[:, sample.position], None if norms is None else norms[:, sample.position]
+            return _agree(gradients, groups, direction, *found)
+
+        loss, gradients = gradients_of_one(point, one_of(sample.batch, sample.number))
+        if agree(gradients):
+            return True
+        # Rounding may put a ReLU on the other side of its kink: once more among the same neighbours.
+        leaves = {name: value.detach().requires_grad_() for name, value in point.trained.items()}
+        losses = point.losses(leaves, to_device(sample.batch, point.device))
+        alone, together = float(loss[0]), float(losses[sample.number].detach())
+        if abs(together - alone) > TOLERANCE * (TOLERANCE + abs(alone)):
+            raise mixes()
+        return agree(gradients_by(losses[sample.number], leaves))
+
+
+def _agree(gradients: Tensors, groups: Groups, direction: Tensors, dots: Any, norms: Any) -> bool:
+    tolerance = _tolerance(gradients)
+    sizes = squared_sizes(direction, groups)
+    truths = squared_sizes(gradients, groups)
+    largest = max(truths)
+    for number, group in enumerate(groups):
+        names = [name for name in group if name in direction]
+        dot = sum(float(_product(direction[name], gradients[name])) for name in names)
+        if not abs(dot - dots[number]) <= tolerance * (sizes[number] * truths[number]) ** 0.5 + 1e-30:
+            return False
+        if norms is not None and not abs(truths[number] - norms[number]) <= tolerance * (truths[number] + 1e-6 * largest):
+            return False
+    return True
+
+
+def _product(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    if one.is_complex():
+        return (one.conj() * other).real.sum()
+    return wide(one.flatten()) @ wide(other.flatten())
+
+
+def blame(point: Point, batch: Any, before: int, problem: Exception) -> MosoError:
+    """The error for a batch that a user's network or loss fails on, naming the sample where one fails alone."""
+    count = batch_length(batch)
+    for number in range(count):
+        try:
+            gradients_of_one(point, one_of(batch, number))
+        except MosoError as own:
+            return own
+        except Exception as own:  # noqa: BLE001 - whatever a user's network raises is what is reported
+            error = SampleError(f"the network or its loss fails on {{sample}}: {_told(own)}", number + before)
+            error.__cause__ = own
+            return error
+    return MosoError(
+        f"the network or its loss fails on a batch of {count} samples, though on none of them alone: {_told(problem)}"
+    )
+
+
+def _told(problem: Exception) -> str:
+    words = str(problem).strip().splitlines()
+    return f"{type(problem).__name__}: {words[0]}" if words else type(problem).__name__

@@ -1,0 +1,33 @@
+"""`F.conv_transpose1d`, `2d` and `3d`: convolutions run backwards.
+
+What a transposed convolution makes of its input is what a convolution's backward pass makes of its output gradient. So
+its weight gradient is that of a convolution whose input is `b` and whose output gradient is `a`.
+"""
+
+import torch
+
+from moso.gradients.layers.convolution import weight_gradient
+from moso.gradients.layers.operation import Call, Each, Operation
+
+
+def _split(call: Call, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return call.by_sample(call.a, call.a.ndim - 1), call.by_sample(b, b.ndim - 1)
+
+
+def _each(call: Call, a: torch.Tensor, b: torch.Tensor) -> Each:
+    if "bias" in call.places:
+        yield "bias", b.flatten(3).sum((1, 3))
+    if "weight" not in call.places:
+        return
+    (batch, images), weight = a.shape[:2], call.given["weight"].detach()
+    apart = weight.to(b.dtype).expand(batch * images, *weight.shape).flatten(0, 1)
+    gradients = weight_gradient(
+        call, b.reshape(1, -1, *b.shape[3:]), a.reshape(1, -1, *a.shape[3:]), apart, batch * images
+    )
+    own = gradients.view(batch, images, *weight.shape)
+    yield "weight", own.sum(1) if images > 1 else own[:, 0]
+
+
+transposed_convolution = Operation(
+    ("input", "weight", "bias", "stride", "padding", "output_padding", "groups", "dilation"), _split, _each
+)

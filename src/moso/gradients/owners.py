@@ -1,0 +1,113 @@
+"""Whose row each is, where a network picks rows out of a batch: routing, masks, packed sequences.
+
+A mixture of experts takes the rows of some samples, `x[chosen]`, and what it does with them has no dimension of samples
+any more. Rows that were picked by a tensor of positions or a mask are followed from there on, as long as the number of
+rows stays what it is.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+_T = torch.Tensor
+_SELECTING = frozenset({_T.index_select, torch.index_select})
+_CHOOSING = frozenset(
+    {_T.nonzero, torch.nonzero, _T.masked_select, torch.masked_select, _T.topk, torch.topk, _T.sort, torch.sort,
+     _T.argsort, torch.argsort, _T.unique, torch.unique, _T.gather, torch.gather, torch.take_along_dim}
+)  # fmt: skip
+_PACK = torch._C._VariableFunctions._pack_padded_sequence  # type: ignore[attr-defined]
+_PAD = torch._C._VariableFunctions._pad_packed_sequence  # type: ignore[attr-defined]
+
+
+class Owners:
+    """The owners `[rows]` of tensors whose first dimension is rows that were picked.
+
+    Attributes:
+        chosen: Whether something was picked by value so far.
+    """
+
+    def __init__(self, batch: int) -> None:
+        self.batch = batch
+        self.chosen = False
+        self._rows: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        # Tensors whose samples were put in another order, along whichever dimension.
+        self._ordered: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def mark(self, tensor: torch.Tensor, rows: torch.Tensor) -> None:
+        """Say whose rows a tensor holds."""
+        self._rows[id(tensor)] = tensor, rows
+
+    def of(self, tensors: Iterable[torch.Tensor], output: torch.Tensor) -> torch.Tensor | None:
+        """The owners of an output's rows: those of an argument that has as many."""
+        if self._rows and isinstance(output, torch.Tensor) and output.ndim:
+            for tensor in tensors:
+                known = self._rows.get(id(tensor))
+                if known is not None and len(known[1]) == len(output):
+                    return known[1]
+        return None
+
+    def follow(
+        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[torch.Tensor], output: Any
+    ) -> None:
+        """Look at a call without parameters: does it pick rows, or keep those that were picked?"""
+        if func is _T.__getitem__:
+            self._index(args[0], args[1], output)
+        elif func in _SELECTING and not kwargs and len(args) == 3:
+            self.chosen = True
+            self._ordered[id(output)] = output, args[2]
+            if args[1] == 0:
+                self._index(args[0], args[2], output)
+        elif func is _PACK:
+            self._pack(args, output)
+        elif func is _PAD:
+            owners = self._rows.get(id(args[0]))
+            if owners is not None:
+                order = owners[1][: int(args[1][0])]
+                self._ordered[id(output[0])] = output[0], order
+                if args[2]:
+                    self.mark(output[0], order)
+        elif func in _CHOOSING or (func in (torch.where, _T.where) and len(tensors) == 1):
+            self.chosen = True
+        elif self._rows and isinstance(output, torch.Tensor):
+            rows = self.of(tensors, output)
+            if rows is not None:
+                self.mark(output, rows)
+
+    def packed(self, data: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
+        """The owners of a packed sequence's rows, whose samples may have been sorted by length."""
+        known = self._rows.get(id(data))
+        if known is not None and len(known[1]) == len(data):
+            return known[1]
+        order = torch.arange(int(sizes[0]), device=data.device)
+        return torch.cat([order[:size] for size in sizes.tolist()])
+
+    def _pack(self, args: tuple[Any, ...], output: Any) -> None:
+        data, sizes = output
+        known = self._ordered.get(id(args[0]))
+        order = torch.arange(int(sizes[0])) if known is None else known[1]
+        self.chosen = True
+        self.mark(data, torch.cat([order[:size] for size in sizes.tolist()]).to(data.device))
+
+    def _index(self, source: torch.Tensor, index: Any, output: Any) -> None:
+        first = index[0] if isinstance(index, tuple) and index else index
+        if not isinstance(first, torch.Tensor) or first.ndim == 0 or source.ndim == 0:
+            return
+        self.chosen = True
+        known = self._rows.get(id(source))
+        if known is not None:
+            rows = known[1]
+        elif len(source) % self.batch == 0 and len(source):
+            rows = torch.arange(len(source), device=first.device) // (len(source) // self.batch)
+        else:
+            return
+        if first.dtype == torch.bool:
+            rows = rows[first.nonzero()[:, 0].to(rows.device)]
+        elif first.ndim == 1:
+            rows = rows[first.to(rows.device)]
+        else:
+            return
+        if isinstance(output, torch.Tensor) and output.ndim and len(rows) == len(output):
+            own = torch.arange(len(rows), device=rows.device)
+            if len(rows) != self.batch or not torch.equal(rows, own):
+                self.mark(output, rows)

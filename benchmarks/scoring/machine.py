@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-RIVALS = ("opacus", "backpack-for-pytorch", "captum", "timm", "transformers")
+RIVALS = ("opacus", "backpack-for-pytorch", "captum", "timm", "transformers", "peft")
 
 
 def describe_machine(device: torch.device) -> dict[str, Any]:

@@ -55,6 +55,10 @@ def write_page(folder: Path) -> Path:
         parts.append(growth_section(json.loads(growth.read_text()), folder))
     if (folder / "loading.json").exists():
         parts.append("## Loading\n\n[loading.json](loading.json): what loading and augmentation take of an epoch.\n")
+    if (folder / "zoo.json").exists():
+        parts.append(
+            "## The zoo\n\n[zoo.md](zoo.md): small networks of all kinds, each beside `vmap(grad)` and a loop.\n"
+        )
     write_text(folder / PAGE, "\n".join(parts))
     return folder / PAGE
 

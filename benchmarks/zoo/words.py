@@ -87,7 +87,14 @@ def adapted(dora: bool) -> Callable[[], nn.Module]:
 
 
 def next_word_loss(model: nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-    """Cross-entropy of the next words that are not padding, averaged over a sample, `[batch]`."""
+    """Cross-entropy of all next words, averaged over a sample, `[batch]`."""
+    words = batch["input_ids"]
+    logits = model(input_ids=words).logits[:, :-1]
+    return F.cross_entropy(logits.transpose(1, 2), words[:, 1:], reduction="none").mean(1)
+
+
+def padded_loss(model: nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    """The same over words that are not padding; transformers looks at the mask's values, which vmap cannot."""
     words, mask = batch["input_ids"], batch["attention_mask"]
     logits = model(input_ids=words, attention_mask=mask).logits[:, :-1]
     targets = words[:, 1:].masked_fill(mask[:, 1:] == 0, MASKED)
@@ -143,6 +150,11 @@ def encoder_loss(model: nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tens
     return F.cross_entropy(model(batch["input_ids"]), batch["labels"], reduction="none")
 
 
+def texts(count: int) -> list[Any]:
+    """16 words each, as pretraining cuts them from a long text."""
+    return [{"input_ids": words} for words in torch.randint(0, WORDS, (count, LENGTH))]
+
+
 def sentences(count: int) -> list[Any]:
     """Words of 6 to 16, padded at their end, with a mask and a label."""
     words, labels = torch.randint(1, WORDS, (count, LENGTH)), torch.randint(0, CLASSES, (count,))
@@ -154,10 +166,11 @@ def sentences(count: int) -> list[Any]:
 
 
 NETWORKS = {
-    "gpt2": Network("GPT-2 of transformers", gpt2, sentences, next_word_loss),
-    "llama": Network("Llama of transformers, grouped queries", llama, sentences, next_word_loss),
-    "llama-lora": Network("Llama with LoRA", adapted(False), sentences, next_word_loss),
-    "llama-dora": Network("Llama with DoRA", adapted(True), sentences, next_word_loss),
+    "gpt2": Network("GPT-2 of transformers", gpt2, texts, next_word_loss),
+    "gpt2-padded": Network("GPT-2 of transformers, padded", gpt2, sentences, padded_loss),
+    "llama": Network("Llama of transformers, grouped queries", llama, texts, next_word_loss),
+    "llama-lora": Network("Llama with LoRA", adapted(False), texts, next_word_loss),
+    "llama-dora": Network("Llama with DoRA", adapted(True), texts, next_word_loss),
     "bert": Network("BERT of transformers", bert, sentences, text_loss),
     "encoder": Network("TransformerEncoder, batch first", lambda: Encoder(True), sentences, encoder_loss),
     "encoder-sequence-first": Network(

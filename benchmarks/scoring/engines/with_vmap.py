@@ -8,9 +8,9 @@ from torch.func import functional_call, grad, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from benchmarks.scoring.engines.engine import Refused, Scores
-from benchmarks.scoring.engines.per_sample import Gradients, Terms, plain_mean_gradient
+from benchmarks.scoring.engines.per_sample import Gradients, Terms, plain_mean_gradient, trained
 from benchmarks.scoring.problem import Batches
-from moso.gradients import Loss, batch_length, map_tensors
+from moso.gradients import Loss, map_tensors
 
 
 class LossOf(nn.Module):
@@ -29,7 +29,7 @@ def with_vmap(model: nn.Module, loss: Loss, batches: Batches) -> Scores:
     """`a_t(z)` of every sample."""
     terms = Terms(plain_mean_gradient(model, loss, batches))
     whole = LossOf(model, loss)
-    values = {name: value.detach() for name, value in model.named_parameters()}
+    values = {name: value.detach() for name, value in trained(model).items()}
 
     def loss_of_one(values: Gradients, one: Any) -> torch.Tensor:
         single = map_tensors(lambda tensor: tensor[None], one)
@@ -39,7 +39,6 @@ def with_vmap(model: nn.Module, loss: Loss, batches: Batches) -> Scores:
 
     each = vmap(grad(loss_of_one), in_dims=(None, 0))
     for batch in batches:
-        terms.begin_batch(batch_length(batch))
         try:
             with sdpa_kernel(SDPBackend.MATH):  # the fused kernels of attention know no vmap
                 gradients = each(values, batch)
@@ -47,6 +46,7 @@ def with_vmap(model: nn.Module, loss: Loss, batches: Batches) -> Scores:
             if "data-dependent control flow" not in str(problem):
                 raise
             raise Refused("data-dependent control flow in the network") from problem
+        terms.begin_batch(len(next(iter(gradients.values()))))
         for name, value in gradients.items():
             terms.add(name, value)
     return terms.scores()

@@ -2,8 +2,9 @@
 
     M(z) = (T/N) (1/K) sum_k eta_k (N (G_k . g_k(z)) - |g_k(z)|^2) / (N - 1)
 
-`g_k(z)` is what `torch.autograd.grad` gives for a batch of this one sample at checkpoint `k`, in evaluation mode, and
-`G_k` the mean over all samples.
+`g_k(z)` is what `torch.autograd.grad` gives for this one sample at checkpoint `k`, in evaluation mode, and `G_k` the
+mean over all samples. The sample's batch holds it twice: for a batch of one whose channels are last in memory, PyTorch's
+batch-norm in evaluation mode takes a wrong gradient on the CPU (central differences tell; seen with timm's LeViT).
 """
 
 from collections.abc import Sequence
@@ -38,9 +39,9 @@ def gradients_of_all(problem: Problem, state: dict[str, torch.Tensor]) -> torch.
     for item in problem.items:
         # Layers that cache in evaluation mode (timm's LeViT) drop what they cached of another graph.
         model.train().eval()
-        losses = problem.loss(model, problem.collate([item]))
-        assert losses.shape == (1,)
-        rows.append(flat_gradient(losses.sum(), trained))
+        losses = problem.loss(model, problem.collate([item, item]))
+        assert losses.shape == (2,)
+        rows.append(flat_gradient(losses[0], trained))
     return torch.stack(rows)
 
 

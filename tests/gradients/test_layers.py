@@ -14,8 +14,8 @@ from torch import nn
 from moso.gradients import Point, cross_entropy, time_step
 from moso.gradients.directional import backward_derivative
 from moso.gradients.layers import OPERATIONS, Call, Place
-from moso.gradients.trust import knowledge_of, plan_for
 from moso.gradients.sweep import sweep_batch
+from moso.gradients.trust import knowledge_of, plan_for
 
 COUNT = 6
 

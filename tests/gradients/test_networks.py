@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from moso.gradients import Point, cross_entropy, time_step
-from moso.gradients.trust import knowledge_of, plan_for
+from moso.gradients.trust import plan_for
 from moso.models import build_model
 from moso.models.compat import import_timm, import_transformers
 

@@ -113,7 +113,9 @@ def prepared(
         size = batch_size
     else:
         some = positions[:PROBES]
-        size = batch_size_for(at, to_device(as_batch(view.batch(some, point.epoch), view, some, point.epoch), at.device))
+        size = batch_size_for(
+            at, to_device(as_batch(view.batch(some, point.epoch), view, some, point.epoch), at.device)
+        )
     return at, batches
 
 
@@ -124,9 +126,7 @@ def as_batch(batch: Any, view: View, members: NDArray[np.int64], epoch: int) -> 
 
     def again(start: int, stop: int) -> Collated:
         some = members[start:stop]
-        return Collated(
-            view.batch(some, epoch), len(some), lambda one, other: again(start + one, start + other)
-        )
+        return Collated(view.batch(some, epoch), len(some), lambda one, other: again(start + one, start + other))
 
     return Collated(batch, len(members), again)
 

@@ -105,9 +105,7 @@ class Audit:
         with evaluation_mode(point.model):
             return all(self._passes(point, groups, direction, dots, norms, sample) for sample in self._kept)
 
-    def _passes(
-        self, point: Point, groups: Groups, direction: Tensors, dots: Any, norms: Any, sample: _Sample
-    ) -> bool:
+    def _passes(self, point: Point, groups: Groups, direction: Tensors, dots: Any, norms: Any, sample: _Sample) -> bool:
         def agree(gradients: Tensors) -> bool:
             found = dots[:, sample.position], None if norms is None else norms[:, sample.position]
             return _agree(gradients, groups, direction, *found)
@@ -134,7 +132,9 @@ def _agree(gradients: Tensors, groups: Groups, direction: Tensors, dots: Any, no
         dot = sum(float(_product(direction[name], gradients[name])) for name in names)
         if not abs(dot - dots[number]) <= tolerance * (sizes[number] * truths[number]) ** 0.5 + 1e-30:
             return False
-        if norms is not None and not abs(truths[number] - norms[number]) <= tolerance * (truths[number] + 1e-6 * largest):
+        if norms is not None and not abs(truths[number] - norms[number]) <= tolerance * (
+            truths[number] + 1e-6 * largest
+        ):
             return False
     return True
 

@@ -55,7 +55,6 @@ class Watching(TorchFunctionMode):
         *,
         constants: Iterable[torch.Tensor] = (),
         growing: frozenset[str] | None = None,
-        derived: bool = True,
         cut: bool = True,
         folds: Mapping[str, Fold] | None = None,
         values: Mapping[str, torch.Tensor] | None = None,
@@ -69,7 +68,6 @@ class Watching(TorchFunctionMode):
             visit: Is shown each call in the backward pass.
             constants: Tensors that are the same for all samples, such as buffers.
             growing: Parameters whose calls with constants alone have an output for every sample; None to find out.
-            derived: Whether to follow what is computed from parameters alone.
             cut: Whether parameters are cut off where they meet samples; a training step needs their gradients.
             folds: Convolutions, by their weights, that do their batch-norm's work.
             values: The tensors of the folded batch-norms.
@@ -77,7 +75,7 @@ class Watching(TorchFunctionMode):
         super().__init__()
         self.places = {id(value): Place((name,)) for name, value in parameters.items()}
         self.direct = {place.name: place for place in self.places.values()}
-        self.batch, self.layouts, self.visit, self.derived, self.growing = batch, layouts, visit, derived, growing
+        self.batch, self.layouts, self.visit, self.growing = batch, layouts, visit, growing
         self.cut, self.folds, self.values = cut, folds or {}, values or {}
         self.uses: Counter[Place] = Counter()
         self.shapes: dict[str, list[torch.Size]] = {}
@@ -118,22 +116,21 @@ class Watching(TorchFunctionMode):
             return output
         samples = any(id(tensor) not in self.places and id(tensor) not in self._constants for tensor in tensors)
         operation = OPERATIONS.get(func)
-        if func is F.scaled_dot_product_attention and samples and self.derived:
+        if func is F.scaled_dot_product_attention and samples:
             return self._masked_attention(args, kwargs)
-        if func in DIVISIONS and samples and self.derived and len(args) == 2 and id(args[1]) in self.places and not kwargs:
+        if func in DIVISIONS and samples and len(args) == 2 and id(args[1]) in self.places and not kwargs:
             # Division by a parameter is multiplication with something computed from it.
             inverse = self._derive(_T.reciprocal, args[1].reciprocal(), touched, ())
             given = {"input": args[0], "weight": inverse}
-            return self._met(multiplied, func, args, kwargs, given, args[0] * inverse.detach())
+            return self._met(multiplied, func, args, kwargs, given, args[0] * self._held(inverse))
         if operation is not None and (bound := operation.bind(args, kwargs, self._is_place)) is not None:
             if samples or self._grows(touched, func, args, kwargs):
                 return self._seen(*bound, func, args, kwargs)
         output = func(*args, **kwargs)
         if samples:
             self._forget_overwritten(func, args, output)
-        elif self.derived:
-            return self._derive(func, output, touched, args)
-        return output
+            return output
+        return self._derive(func, output, touched, args)
 
     def _masked_attention(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
         """Attention with a mask made of parameters: the mask is given to every sample, and watched there."""
@@ -142,7 +139,7 @@ class Watching(TorchFunctionMode):
         if mask.ndim == query.ndim and len(mask) != 1:
             return F.scaled_dot_product_attention(*args, **kwargs)
         leading = (1,) * (query.ndim - mask.ndim) + tuple(mask.shape)
-        whole = mask.detach().expand(len(query), *leading[1:]).clone()
+        whole = self._held(mask).expand(len(query), *leading[1:]).clone()
         given = {"input": query, "weight": mask, "factor": 1}
         named["attn_mask"] = self._met(added, F.scaled_dot_product_attention, (query,), {}, given, whole)
         rest = args[4:]
@@ -157,6 +154,16 @@ class Watching(TorchFunctionMode):
         if isinstance(output, torch.Tensor):
             self._constants.pop(id(output), None)
             self.places.pop(id(output), None)
+
+    def _held(self, value: Any) -> Any:
+        """An argument without its way back to the parameters it is made of."""
+        if not self.cut:
+            return value
+        if isinstance(value, torch.Tensor):
+            return value.detach() if id(value) in self.places else value
+        if isinstance(value, list | tuple) and any(id(part) in self.places for part in value):
+            return [self._held(part) for part in value]
+        return value
 
     def _is_place(self, value: Any) -> bool:
         return id(value) in self.places
@@ -194,17 +201,14 @@ class Watching(TorchFunctionMode):
         self, operation: Operation, given: dict[str, Any], func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         places = {role: self.places[id(given[role])] for role in operation.roles if id(given.get(role)) in self.places}
-        if not places or (not self.derived and any(place.tensor is not None for place in places.values())):
+        if not places:
             return func(*args, **kwargs)
         fold = self.folds.get(places["weight"].name) if "weight" in places else None
         if fold is not None:
             return self._with_norm(fold, func, given, places)
         if func in OVERWRITING:
             given["input"] = given["input"].clone()
-        if self.cut:
-            args = tuple(_cut_off(value, self.places) for value in args)
-            kwargs = {name: _cut_off(value, self.places) for name, value in kwargs.items()}
-        output = func(*args, **kwargs)
+        output = func(*map(self._held, args), **{name: self._held(value) for name, value in kwargs.items()})
         return self._met(operation, func, args, kwargs, given, output)
 
     def _met(
@@ -284,7 +288,7 @@ class Watching(TorchFunctionMode):
         place = self.places.get(id(parameter))
         if place is not None:
             whole = place.tensor is None
-            self.places[id(part)] = Place(place.names, part if self.derived else None, rows if whole else None, whole)
+            self.places[id(part)] = Place(place.names, part, rows if whole else None, whole)
         self._alive.append(part)
         return part
 
@@ -304,7 +308,7 @@ class Watching(TorchFunctionMode):
             return self._watch(linear, F.linear, given, places, output, layout, rows)
 
         def through(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-            output = F.linear(x, *(_cut_off(value, self.places) if self.cut else value for value in (weight, bias)))
+            output = F.linear(x, self._held(weight), self._held(bias))
             return watched(x, weight, bias, layout, rows, output)
 
         def collect(begun: torch.Tensor, weight: Any, bias: Any, incoming: torch.Tensor) -> torch.Tensor:
@@ -315,8 +319,7 @@ class Watching(TorchFunctionMode):
             slack = watched(flat, weight, bias, "inner" if rows is None else "rows", owned, slack)
             return slack.view(steps, count, -1)
 
-        hold = (lambda value: _cut_off(value, self.places)) if self.cut else (lambda value: value)
-        result = unrolled(func, through, collect, hold, *args, **kwargs)
+        result = unrolled(func, through, collect, self._held, *args, **kwargs)
         if result is not None and rows is not None:
             self.owners.mark(result[0], rows)
         return result
@@ -349,15 +352,6 @@ def _is_plain_index(index: Any) -> bool:
     """Whether an index takes every number at most once, as slices do."""
     parts = index if isinstance(index, tuple) else (index,)
     return all(part is None or part is Ellipsis or isinstance(part, int | slice) for part in parts)
-
-
-def _cut_off(value: Any, places: Mapping[int, Place]) -> Any:
-    """An argument without its way back to the parameters it is made of."""
-    if isinstance(value, torch.Tensor):
-        return value.detach() if id(value) in places else value
-    if isinstance(value, list | tuple) and any(id(part) in places for part in value):
-        return [_cut_off(part, places) for part in value]
-    return value
 
 
 def _detached(value: Any) -> Any:

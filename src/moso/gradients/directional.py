@@ -50,9 +50,7 @@ def route_for(point: Point, batch: Any, direction: Tensors, known: Knowledge, co
     return lambda batch: forward(batch)[1]
 
 
-def _found_route(
-    point: Point, probe: Any, direction: Tensors, known: Knowledge
-) -> Literal["forward", "backward"]:
+def _found_route(point: Point, probe: Any, direction: Tensors, known: Knowledge) -> Literal["forward", "backward"]:
     if _prefers_backward(point, probe) and known.plan.slow is None:
         return "backward"
     plain = forward_route(point, direction, {})
@@ -159,13 +157,13 @@ def backward_derivative(
     moved: dict[Place, torch.Tensor] = {}
 
     def visit(call: Call, b: torch.Tensor) -> None:
-        dots.append(wide(ghost_dot(call, b, lambda place: _moved(place, direction, moved))))
+        dots.append(wide(ghost_dot(call, b, lambda place: moved_along(place, direction, moved))))
 
     watching = watching_for(point, plan, count, visit, leaves)
     with watching:
         losses = point.losses({**point.trained, **leaves, **spread}, batch)
     moved.update({
-        place: _pushed_forward(place, leaves, direction) for place in watching.uses if place.tensor is not None
+        place: pushed_forward(place, leaves, direction) for place in watching.uses if place.tensor is not None
     })  # fmt: skip
     weights = draw_weights(count, 1, losses.detach())
     if losses.requires_grad:
@@ -180,17 +178,14 @@ def backward_derivative(
     return found
 
 
-def _moved(place: Place, direction: Mapping[str, torch.Tensor], moved: Mapping[Place, torch.Tensor]) -> Any:
-    return moved[place] if place.tensor is not None else moved_parameter(place, direction)
+def moved_along(
+    place: Place, direction: Mapping[str, torch.Tensor], moved: Mapping[Place, torch.Tensor]
+) -> torch.Tensor | None:
+    """The direction of a place: of its parameter, or what `moved` has for something computed from parameters."""
+    return direction.get(place.name) if place.tensor is None else moved[place]
 
 
-def moved_parameter(place: Place, direction: Mapping[str, torch.Tensor]) -> torch.Tensor | None:
-    """The direction of a parameter, or of the rows of it that a place is."""
-    value = direction.get(place.name)
-    return value if value is None or place.rows is None else value[slice(*place.rows)]
-
-
-def _pushed_forward(place: Place, leaves: Tensors, direction: Tensors) -> torch.Tensor:
+def pushed_forward(place: Place, leaves: Tensors, direction: Tensors) -> torch.Tensor:
     """How something computed from parameters moves when they move along a direction.
 
     The derivative of a backward pass by what it began with is the forward derivative.

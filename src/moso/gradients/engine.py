@@ -181,7 +181,7 @@ def _slowly(point: Point, batch: Any) -> Knowledge:
     """No closed form at all: every gradient one sample at a time."""
     names = tuple(point.trained)
     plan = Plan(Routes(), names, slow_route(point, first_samples(batch)))
-    return Knowledge(point.loss, names, False, plan, batch_length(batch), route="backward")
+    return Knowledge(point.loss, names, plan, batch_length(batch), route="backward")
 
 
 class _blaming:  # noqa: N801 - used as a statement

@@ -149,7 +149,7 @@ def head_of(point: Point, layer: str | None = None) -> Point:
 
 def _check(head: Point, batch: Any) -> None:
     """Refuse a loss that mixes samples, and a layer whose two factors do not give what autograd gives."""
-    plan = ensure(head, knowledge_of(head, batch, derived=False), batch)
+    plan = ensure(head, knowledge_of(head, batch), batch)
     name = next(iter(head.trained))
     if plan.others or plan.routes.layouts.get(name) != "first":
         raise MosoError(f"{name} is not the weight of a plain linear layer over the samples; name another layer")
@@ -165,7 +165,7 @@ def _factors(head: Point, batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
             seen.append(call.operation.split(call, b))
 
     layouts: dict[str, Layout] = dict.fromkeys(head.trained, "first")
-    with Watching(head.trained, count, layouts, visit, constants=head.constants(), growing=frozenset(), derived=False):
+    with Watching(head.trained, count, layouts, visit, constants=head.constants(), growing=frozenset()):
         losses = head.losses(head.trained, batch)
     if losses.requires_grad:
         losses.sum().backward()  # type: ignore[no-untyped-call]

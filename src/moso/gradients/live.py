@@ -20,8 +20,8 @@ from torch.func import functional_call
 
 from moso.errors import MosoError
 from moso.gradients.calls import Watching
-from moso.gradients.directional import ghost_dot, moved_parameter
-from moso.gradients.layers import OPERATIONS, Call
+from moso.gradients.directional import ghost_dot, moved_along, pushed_forward
+from moso.gradients.layers import OPERATIONS, Call, Place
 from moso.gradients.losses import Loss, LossModule, batch_length, wide
 from moso.gradients.point import Point, Tensors, evaluation_mode
 from moso.gradients.trust import ensure, knowledge_of
@@ -57,13 +57,14 @@ class LiveProducts:
         self._live: dict[str, nn.Parameter] = dict(model.named_parameters())
         self._direction: Tensors = {}
         self._seen: set[str] = set()
+        self._moved: dict[Place, torch.Tensor] = {}
         self._sum = torch.zeros(0)
         self._mixed: torch.dtype | None = None
 
     def _look(self, batch: Any) -> None:
         """Compare with autograd what was not yet, on samples of a batch."""
         with evaluation_mode(self.model):
-            self.known = knowledge_of(self._point, batch, derived=False)
+            self.known = knowledge_of(self._point, batch)
             self.routes = ensure(self._point, self.known, batch).routes
         unseen = [name for name in self.names if name not in self.routes.covered]
         if unseen:
@@ -77,16 +78,18 @@ class LiveProducts:
         self._direction = {name: direction[name] for name in self.names if name in direction}
         self._sum = wide(torch.zeros(count, device=device))
         self._mixed = torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else None
-        watched = {name: self._live[name] for name in self.routes.layouts}
+        watched: Tensors = {name: self._live[name] for name in self.routes.layouts}
         watching = _WatchingTraining(
             watched, count, self.routes.layouts, self._visit,
-            constants=self._point.constants(), growing=self.routes.growing, derived=False, cut=False,
+            constants=self._point.constants(), growing=self.routes.growing, cut=False,
         )  # fmt: skip
         spread = {name: self._spread(name, shape, count) for name, shape in self.routes.spread.items()}
         with watching:
             values = {f"model.{name}": value for name, value in spread.items()}
             losses: torch.Tensor = functional_call(LossModule(self.model, self.loss), values, (batch,))
-        self._seen = {place.name for place in watching.uses} | set(spread)
+        self._seen = {name for place in watching.uses for name in place.names} | set(spread)
+        derived = [place for place in watching.uses if place.tensor is not None]
+        self._moved = {place: pushed_forward(place, watched, self._direction) for place in derived}
         return losses
 
     def products(self) -> torch.Tensor:
@@ -116,7 +119,7 @@ class LiveProducts:
             # Called once more, it must not count the batch into its running statistics again.
             call = replace(call, given={**call.given, "running_mean": None, "running_var": None})
         with torch.autocast(b.device.type, self._mixed, enabled=self._mixed is not None):
-            self._sum += wide(ghost_dot(call, b, lambda place: moved_parameter(place, self._direction)))
+            self._sum += wide(ghost_dot(call, b, lambda place: moved_along(place, self._direction, self._moved)))
 
     def _spread(self, name: str, shape: tuple[int, ...], count: int) -> torch.Tensor:
         """A parameter given to every sample separately, whose gradients come apart on their way back."""

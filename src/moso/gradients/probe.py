@@ -28,24 +28,18 @@ def first_samples(batch: Any) -> Any:
     return part_of(batch, 0, min(PROBES, batch_length(batch)))
 
 
-def find_routes(point: Point, batch: Any, derived: bool = True) -> Routes:
-    """The closed forms that a network's calls suggest.
-
-    Args:
-        point: The network.
-        batch: Samples to run it with.
-        derived: Whether calls may be with something computed from parameters instead of with parameters themselves.
-    """
+def find_routes(point: Point, batch: Any) -> Routes:
+    """The closed forms that a network's calls suggest, seen with a few samples of a batch."""
     probe = first_samples(batch)
     count = batch_length(probe)
     if count == 1:
         # One sample shows every parameter that is met, and no dimension that grows.
-        watching = _watched_run(point, probe, frozenset(), derived)
-        return Routes({name: "first" for name in (*watching.shapes, *watching.given_layouts)})
+        watching = _watched_run(point, probe, frozenset())
+        return Routes(dict.fromkeys((*watching.shapes, *watching.given_layouts), "first"))
     fewer = part_of(probe, 0, count - 1)
     growing: frozenset[str] | None = None
     for _ in range(2):
-        runs = [_watched_run(point, some, growing, derived) for some in (probe, fewer)]
+        runs = [_watched_run(point, some, growing) for some in (probe, fewer)]
         found = frozenset(runs[0].grown & runs[1].grown)
         if growing is not None or runs[0].grown == runs[1].grown:
             break
@@ -62,12 +56,10 @@ def find_routes(point: Point, batch: Any, derived: bool = True) -> Routes:
     return Routes(layouts, {}, _folds(point, layouts, probe), growing)
 
 
-def _watched_run(point: Point, batch: Any, growing: frozenset[str] | None, derived: bool) -> Watching:
+def _watched_run(point: Point, batch: Any, growing: frozenset[str] | None) -> Watching:
     """A forward pass that is only looked at."""
     leaves = {name: value.detach().requires_grad_() for name, value in point.trained.items()}
-    watching = Watching(
-        leaves, batch_length(batch), {}, None, constants=point.constants(), growing=growing, derived=derived
-    )
+    watching = Watching(leaves, batch_length(batch), {}, None, constants=point.constants(), growing=growing)
     with watching, torch.enable_grad():
         point.losses(leaves, batch)
     return watching

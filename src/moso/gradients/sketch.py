@@ -21,7 +21,7 @@ import torch
 from moso.errors import MosoError
 from moso.gradients.engine import TimeStep
 from moso.gradients.fitting import Fitting
-from moso.gradients.layers import Call, Place
+from moso.gradients.layers import Call, Rows
 from moso.gradients.layers.convolution import convolution
 from moso.gradients.layers.embedding import embedding
 from moso.gradients.layers.linear import linear
@@ -30,9 +30,9 @@ from moso.gradients.layers.operation import chunks
 from moso.gradients.losses import batch_length, to_device
 from moso.gradients.plan import Plan
 from moso.gradients.point import Batches, Groups, Point, Tensors, evaluation_mode
-from moso.gradients.sweep import spread_out, watching_for
-from moso.gradients.trust import ensure, knowledge_of
 from moso.gradients.projection import Projection, shares
+from moso.gradients.sweep import back_to_parameters, spread_out, watching_for
+from moso.gradients.trust import ensure, knowledge_of
 
 # Numbers kept of a sample; the error of a product goes with one over their square root.
 NUMBERS = 4096
@@ -100,22 +100,22 @@ def _swept(point: Point, batches: Batches, projections: Mapping[str, Projection]
     with evaluation_mode(point.model):
         for batch in batches():
             batch = to_device(batch, point.device)
-            plan = ensure(point, knowledge_of(point, batch, derived=False), batch)
+            plan = ensure(point, knowledge_of(point, batch), batch)
             yield from fitting.pieces(batch, lambda piece: _sketched(point, plan, projections, piece))  # noqa: B023
 
 
 def _sketched(point: Point, plan: Plan, projections: Mapping[str, Projection], batch: Any) -> Tensors:
     count = batch_length(batch)
     found = {name: value.new_zeros(count, projections[name].size) for name, value in point.trained.items()}
-    fixed = {name: point.trained[name] for name in plan.routes.layouts}
+    leaves = {name: point.trained[name].detach().requires_grad_() for name in plan.routes.layouts}
     spread = spread_out(point, plan, count)
 
     def visit(call: Call, b: torch.Tensor) -> None:
-        for name, part in sketch_call(call, b, projections):
+        for name, part in sketch_call(call, b, projections, leaves):
             found[name] += part
 
-    with watching_for(point, plan, count, visit, fixed, derived=False):
-        losses = point.losses({**point.trained, **spread}, batch)
+    with watching_for(point, plan, count, visit, leaves):
+        losses = point.losses({**point.trained, **leaves, **spread}, batch)
     if losses.requires_grad:
         losses.sum().backward()  # type: ignore[no-untyped-call]
     for name, leaf in spread.items():
@@ -131,15 +131,17 @@ def _sketched(point: Point, plan: Plan, projections: Mapping[str, Projection], b
 
 
 def sketch_call(
-    call: Call, b: torch.Tensor, projections: Mapping[str, Projection]
+    call: Call, b: torch.Tensor, projections: Mapping[str, Projection], leaves: Tensors
 ) -> Iterator[tuple[str, torch.Tensor]]:
     """What one call adds to the sketches `[batch, size]` of its parameters, by name."""
     rest = dict(call.places)
     weight = rest.get("weight")
-    if weight is not None and (product := _factored(call, b, weight, projections[weight.name])) is not None:
-        yield weight.name, product
-        del rest["weight"]
-    if call.operation is batch_norm:
+    if weight is not None and (weight.tensor is None or weight.rows is not None):
+        product = _factored(call, b, projections[weight.name], weight.rows)
+        if product is not None:
+            yield weight.name, product
+            del rest["weight"]
+    if call.operation is batch_norm and all(place.tensor is None for place in rest.values()):
         for role, own in _batch_normalised(call, b).items():
             if role in rest:
                 yield rest[role].name, projections[rest[role].name].of_gradients(own)
@@ -148,22 +150,22 @@ def sketch_call(
         return
     formed, (a, b) = replace(call, places=rest), call.operation.split(call, b)
     for role, place in rest.items():
-        projection = projections[place.name]
-        parts = []
+        parts: dict[str, list[torch.Tensor]] = {name: [] for name in place.names}
         for part in chunks(call.given[role].numel(), len(b)):
             each = formed.operation.each(formed, a[part], b[part])
             own = next(gradients for name, gradients in each if name == role)
-            parts.append(projection.of_gradients(_all_rows(own, place, projection.shape)))
-        yield place.name, torch.cat(parts)
+            for name, back in back_to_parameters(place, own, leaves):
+                parts[name].append(projections[name].of_gradients(back))
+        yield from ((name, torch.cat(found)) for name, found in parts.items() if found)
 
 
-def _factored(call: Call, b: torch.Tensor, weight: Place, projection: Projection) -> torch.Tensor | None:
+def _factored(call: Call, b: torch.Tensor, projection: Projection, rows: Rows | None) -> torch.Tensor | None:
     """The weight's part of the sketch, `[batch, size]`, from projected factors, where the operation has them."""
     if call.operation is convolution:
         return _convolved(call, b, projection)
     if call.operation is linear:
         a, b = call.operation.split(call, b)
-        return (projection.rows_of(b, weight.rows).mT @ projection.columns_of(a)).flatten(1)
+        return (projection.rows_of(b, rows).mT @ projection.columns_of(a)).flatten(1)
     if call.operation is embedding:
         a, b = call.operation.split(call, b)
         # What comes in is a row's number, as if the input were one there and zero elsewhere.
@@ -194,12 +196,3 @@ def _batch_normalised(call: Call, b: torch.Tensor) -> Tensors:
     mean, variance = call.given["running_mean"], call.given["running_var"]
     weight = (products - mean * bias) * torch.rsqrt(variance + call.given.get("eps", 1e-5))
     return {"weight": call.by_sample(weight, 1).sum(1), "bias": call.by_sample(bias, 1).sum(1)}
-
-
-def _all_rows(gradients: torch.Tensor, place: Place, shape: tuple[int, ...]) -> torch.Tensor:
-    """Gradients `[some, *shape]` of a whole parameter; those of rows that had no part in it are zero."""
-    if place.rows is None:
-        return gradients
-    whole = gradients.new_zeros(len(gradients), *shape)
-    whole[:, slice(*place.rows)] = gradients
-    return whole

@@ -9,6 +9,7 @@ import torch
 from torch.func import grad, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from moso.errors import MosoError
 from moso.gradients.losses import batch_length, map_tensors, one_of, part_of
 from moso.gradients.point import Point, Tensors
 
@@ -20,7 +21,7 @@ Slow = Callable[[Any], Iterator[Tensors]]
 
 
 def gradients_of_one(point: Point, one: Any) -> tuple[torch.Tensor, Tensors]:
-    """Losses `[1]` and gradients of a batch of one by plain autograd: what every other way is measured against."""
+    """Losses and summed gradients of a batch, of one sample, by plain autograd: what all else is measured against."""
     leaves = {name: value.detach().requires_grad_() for name, value in point.trained.items()}
     losses = point.losses(leaves, one)
     gradients = {name: torch.zeros_like(value) for name, value in point.trained.items()}
@@ -31,33 +32,87 @@ def gradients_of_one(point: Point, one: Any) -> tuple[torch.Tensor, Tensors]:
 
 
 def slow_route(point: Point, probe: Any) -> Slow:
-    """From a batch to the gradients `[some, *shape]` of its samples, a few samples at a time; announced once."""
+    """From a batch to the gradients `[some, *shape]` of its samples, a few samples at a time; announced once.
+
+    Raises:
+        MosoError: The gradients of single samples are not those that a batch of them has.
+    """
+    network, some = type(point.model).__name__, next(iter(point.trained))
+    whole = _gradients_of_sum(point, probe)
+    reasons = []
+    for route in (_chunked(point), _one_by_one(point, copies=1), _one_by_one(point, copies=2)):
+        try:
+            if _adds_up(route, probe, whole):
+                break
+        except Exception as problem:  # noqa: BLE001 - a user's network may raise anything under vmap
+            reasons.append(problem)
+    else:
+        if reasons and len(reasons) == 3:
+            raise reasons[-1]
+        raise MosoError(
+            f"the gradients of {some} by single samples do not add up to those of their batch: something in {network} "
+            "is random in evaluation mode, or treats a batch otherwise than its samples"
+        )
+    if reasons:
+        announce(f"{network}: gradients of {some} are taken one sample at a time, which is slow ({reasons[0]})")
+    else:
+        announce(f"{network}: {len(point.trained)} parameters, {some} among them, have no closed form and cost more")
+    return route
+
+
+def _one_by_one(point: Point, copies: int) -> Slow:
+    """Samples one after the other, in batches of one, or of two copies.
+
+    PyTorch's batch-norm in evaluation mode, on the CPU, takes a wrong gradient for a batch of one whose channels are
+    last in memory; a batch of two it takes right.
+    """
+
+    def route(batch: Any) -> Iterator[Tensors]:
+        for number in range(batch_length(batch)):
+            one = one_of(batch, number)
+            if copies > 1:
+                one = map_tensors(lambda tensor: torch.cat([tensor] * copies), one)
+            _, gradients = gradients_of_one(point, one)
+            yield {name: gradient[None] / copies for name, gradient in gradients.items()}
+
+    return route
+
+
+def _chunked(point: Point) -> Slow:
+    """A chunk of samples at a time, by `vmap`."""
     per_sample = sum(value.numel() * value.element_size() for value in point.trained.values())
     chunk = max(1, CHUNK_BYTES // per_sample)
-
-    def one_by_one(batch: Any) -> Iterator[Tensors]:
-        for number in range(batch_length(batch)):
-            _, gradients = gradients_of_one(point, one_of(batch, number))
-            yield {name: gradient[None] for name, gradient in gradients.items()}
-
-    def chunked(batch: Any) -> Iterator[Tensors]:
-        for start in range(0, batch_length(batch), chunk):
-            part = part_of(batch, start, min(start + chunk, batch_length(batch)))
-            with sdpa_kernel(SDPBackend.MATH):  # the fused kernels of attention know no vmap
-                yield together(point.trained, part)
 
     def loss_of_one(trained: Tensors, one: Any) -> torch.Tensor:
         return point.losses(trained, map_tensors(lambda tensor: tensor[None], one)).sum()
 
     together = vmap(grad(loss_of_one), in_dims=(None, 0))
-    network, some = type(point.model).__name__, next(iter(point.trained))
-    try:
-        next(chunked(probe))
-    except Exception as problem:  # noqa: BLE001 - a user's network may raise anything under vmap
-        announce(f"{network}: gradients of {some} are taken one sample at a time, which is slow ({problem})")
-        return one_by_one
-    announce(f"{network}: {len(point.trained)} parameters, {some} among them, have no closed form and cost more")
-    return chunked
+
+    def route(batch: Any) -> Iterator[Tensors]:
+        for start in range(0, batch_length(batch), chunk):
+            part = part_of(batch, start, min(start + chunk, batch_length(batch)))
+            with sdpa_kernel(SDPBackend.MATH):  # the fused kernels of attention know no vmap
+                yield together(point.trained, part)
+
+    return route
+
+
+def _gradients_of_sum(point: Point, batch: Any) -> Tensors:
+    return gradients_of_one(point, batch)[1]
+
+
+def _adds_up(route: Slow, probe: Any, whole: Tensors) -> bool:
+    """Whether the gradients of single samples add up to those of their batch, up to rounding."""
+    total = {name: torch.zeros_like(value) for name, value in whole.items()}
+    squared = dict.fromkeys(whole, 0.0)
+    for gradients in route(probe):
+        for name, own in gradients.items():
+            total[name] += own.sum(0)
+            squared[name] += float(own.square().sum())
+    largest = max(squared.values(), default=0.0) ** 0.5
+    return all(
+        float((total[name] - whole[name]).norm()) <= 1e-2 * squared[name] ** 0.5 + 1e-5 * largest for name in whole
+    )
 
 
 @cache

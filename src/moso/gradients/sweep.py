@@ -4,9 +4,9 @@ The parameters that have closed forms are cut off where they meet samples, so au
 layer to layer; each call's form then gives norms and gradient from its input and output gradient. No gradient of a
 sample outlives the call it was formed for, and only a few of them exist at one time (`layers/operation.py`).
 
-Every sample's loss enters the backward pass times a random number, which is taken out again where a form says that a
-gradient is that sample's. Taken from the wrong sample it would not go away, and the sum of all gradients would be
-another one than autograd's (`trust.py`).
+Every sample's loss enters the backward pass times a power of two, drawn at random, which is taken out again where a form
+says that a gradient is that sample's. Given to the wrong sample it would not go away, and the sum of all gradients
+would be another one than autograd's (`trust.py`).
 """
 
 from collections import defaultdict
@@ -54,11 +54,14 @@ class Swept:
 
 
 def draw_weights(count: int, seed: int, like: torch.Tensor) -> torch.Tensor:
-    """Weights of samples' losses `[count]`: between a half and three halves, of either sign, no two the same."""
+    """Weights of samples' losses `[count]`: powers of two of either sign, all of them among any sixteen neighbours.
+
+    Powers of two go into a number and out of it again without rounding.
+    """
+    values = torch.tensor([sign * 2.0**power for power in range(-4, 4) for sign in (-1, 1)], dtype=torch.float64)
     generator = torch.Generator().manual_seed(seed)
-    sizes = 0.5 + torch.rand(count, generator=generator, dtype=torch.float64)
-    signs = 1 - 2 * torch.randint(0, 2, (count,), generator=generator, dtype=torch.float64)
-    return (sizes * signs).to(like)
+    blocks = [values[torch.randperm(len(values), generator=generator)] for _ in range(-(-count // len(values)))]
+    return torch.cat(blocks)[:count].to(like)
 
 
 def sweep_batch(
@@ -204,7 +207,7 @@ class _Sums:
             for place, own in uses.items():
                 if own:
                     gradient = _summed_uses(own, part)
-                    for name, back in _back(place, gradient, self.leaves, self.total):
+                    for name, back in back_to_parameters(place, gradient, self.leaves):
                         found[name] = found[name] + back if name in found else back
             for name, gradient in found.items():
                 if name in self.norms:
@@ -237,9 +240,7 @@ class _Sums:
 
     def unseen(self) -> frozenset[str]:
         """Parameters that autograd brought a gradient to, although every way to them was to be cut."""
-        return frozenset(
-            name for name, leaf in self.leaves.items() if leaf.grad is not None and bool(leaf.grad.any())
-        )
+        return frozenset(name for name, leaf in self.leaves.items() if leaf.grad is not None and bool(leaf.grad.any()))
 
 
 def _disjoint(places: list[Place]) -> bool:
@@ -254,23 +255,18 @@ def _disjoint(places: list[Place]) -> bool:
 
 def _summed_uses(uses: list[_Use], part: slice) -> torch.Tensor:
     gradients = [
-        own
-        for call, role, a, b in uses
-        for name, own in call.operation.each(call, a[part], b[part])
-        if name == role
+        own for call, role, a, b in uses for name, own in call.operation.each(call, a[part], b[part]) if name == role
     ]
     return torch.stack(gradients).sum(0) if len(gradients) > 1 else gradients[0]
 
 
-def _back(
-    place: Place, gradient: torch.Tensor, leaves: Tensors, total: Tensors
-) -> Iterator[tuple[str, torch.Tensor]]:
+def back_to_parameters(place: Place, gradient: torch.Tensor, leaves: Tensors) -> Iterator[tuple[str, torch.Tensor]]:
     """From gradients `[some, ...]` by a place to those by its parameters."""
-    if place.tensor is None:
-        if place.rows is not None:
-            whole = gradient.new_zeros(len(gradient), *total[place.name].shape)
-            whole[:, slice(*place.rows)] = gradient
-            gradient = whole
+    if place.rows is not None:
+        whole = gradient.new_zeros(len(gradient), *leaves[place.name].shape)
+        whole[:, slice(*place.rows)] = gradient
+        gradient = whole
+    if place.rows is not None or place.tensor is None:
         yield place.name, gradient
         return
     names = [name for name in place.names if name in leaves]

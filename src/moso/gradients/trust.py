@@ -48,7 +48,6 @@ class Knowledge:
 
     loss: Loss
     names: tuple[str, ...]
-    derived: bool
     plan: Plan
     samples: int
     route: Literal["forward", "backward"] | None = None
@@ -80,26 +79,26 @@ class RestartError(Exception):
 _known: WeakKeyDictionary[nn.Module, list[Knowledge]] = WeakKeyDictionary()
 
 
-def knowledge_of(point: Point, batch: Any, derived: bool = True) -> Knowledge:
+def knowledge_of(point: Point, batch: Any) -> Knowledge:
     """What is known of the network at this point; the first time, it is looked at with a few samples of the batch."""
     names, count = tuple(point.trained), min(PROBES, batch_length(batch))
     held = _known.setdefault(point.model, [])
     for known in held:
-        if known.loss is point.loss and known.names == names and known.derived == derived:
+        if known.loss is point.loss and known.names == names:
             if known.samples >= count:
                 return known
             held.remove(known)  # found with one sample, which shows too little
             break
     check_separate(point, first_samples(batch))
     try:
-        routes = find_routes(point, batch, derived)
+        routes = find_routes(point, batch)
     except Exception as problem:  # noqa: BLE001 - a user's network may raise anything while it is watched
         announce(f"{type(point.model).__name__}: its calls cannot be watched ({_told(problem)})")
         routes = Routes()
     left = tuple(name for name in names if name not in routes.covered)
     if left and count > 1:
         routes = _joined(routes, _spread(point.only(left), part_of(batch, 0, min(8, batch_length(batch)))))
-    known = Knowledge(point.loss, names, derived, _planned(point, routes, batch), count)
+    known = Knowledge(point.loss, names, _planned(point, routes, batch), count)
     held.append(known)
     return known
 
@@ -109,9 +108,9 @@ def forget(model: nn.Module) -> None:
     _known.pop(model, None)
 
 
-def plan_for(point: Point, batch: Any, derived: bool = True) -> Plan:
+def plan_for(point: Point, batch: Any) -> Plan:
     """The plan that holds for this batch, compared with autograd where it was not yet."""
-    return trusted_plan(point, knowledge_of(point, batch, derived), batch)
+    return trusted_plan(point, knowledge_of(point, batch), batch)
 
 
 def ensure(point: Point, known: Knowledge, batch: Any) -> Plan:
@@ -251,11 +250,7 @@ def find_wrong(point: Point, swept: Swept, names: frozenset[str], batch: Any) ->
     truth = gradients_by(losses.sum(), leaves, keep=True)
     sizes = {name: float(wide(swept.norms[name]).sum()) ** 0.5 for name in names}
     floor = TOTAL_ROUNDING * max(sizes.values())
-    wrong = {
-        name
-        for name in names
-        if not _distance(swept.total[name], truth[name]) <= TOLERANCE * sizes[name] + floor
-    }
+    wrong = {name for name in names if not _distance(swept.total[name], truth[name]) <= TOLERANCE * sizes[name] + floor}
     return wrong | _wrong_norms(some, swept, names - wrong, batch, losses, leaves)
 
 
@@ -332,7 +327,9 @@ def check_finite(swept: Swept) -> None:
     for norms in swept.norms.values():
         bad = ~torch.isfinite(norms)
         if bool(bad.any()):
-            raise SampleError("the gradient of {sample} is not finite; look at its input and loss", int(bad.nonzero()[0]))
+            raise SampleError(
+                "the gradient of {sample} is not finite; look at its input and loss", int(bad.nonzero()[0])
+            )
 
 
 def _told(problem: Exception) -> str:

@@ -64,9 +64,7 @@ def _from_patches(call: Call, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return torch.bmm(b.flatten(2), written.view(len(a), a.shape[1] * len(seen), -1).mT)
 
 
-def weight_gradient(
-    call: Call, a: torch.Tensor, b: torch.Tensor, weight: torch.Tensor, times: int = 1
-) -> torch.Tensor:
+def weight_gradient(call: Call, a: torch.Tensor, b: torch.Tensor, weight: torch.Tensor, times: int = 1) -> torch.Tensor:
     """The gradient of `weight`, whose groups are `times` those of the call."""
     stride, padding, dilation = _settings(call)
     groups = call.given.get("groups", 1) * times

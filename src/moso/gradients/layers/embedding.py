@@ -50,7 +50,9 @@ def _bags(call: Call, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         lengths = torch.full((len(rows),), rows.shape[1], device=rows.device)
         flat, share = rows.flatten(), None if weights is None else weights.flatten()
     else:
-        ends = torch.cat([offsets[1:], offsets.new_tensor([len(rows)])]) if not given.get("include_last_offset") else None
+        ends = (
+            torch.cat([offsets[1:], offsets.new_tensor([len(rows)])]) if not given.get("include_last_offset") else None
+        )
         starts = offsets if ends is not None else offsets[:-1]
         lengths = (ends if ends is not None else offsets[1:]) - starts
         flat, share = rows, weights

@@ -96,7 +96,12 @@ class Unrolled:
 
 
 def unrolled(
-    function: Callable[..., Any], linear: Linear, collect: Collect, hold: Callable[[Any], Any], *args: Any, **kwargs: Any
+    function: Callable[..., Any],
+    linear: Linear,
+    collect: Collect,
+    hold: Callable[[Any], Any],
+    *args: Any,
+    **kwargs: Any,
 ) -> tuple[torch.Tensor, ...] | None:
     """What a recurrent function gives, or None where it does something rarer (projections, dropout, keywords)."""
     if kwargs or len(args) != 9:

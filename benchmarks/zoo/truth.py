@@ -3,8 +3,9 @@
     M(z) = (T/N) (1/K) sum_k eta_k (N (G_k . g_k(z)) - |g_k(z)|^2) / (N - 1)
 
 `g_k(z)` is what `torch.autograd.grad` gives for this one sample at checkpoint `k`, in evaluation mode, and `G_k` the
-mean over all samples. The sample's batch holds it twice: for a batch of one whose channels are last in memory, PyTorch's
-batch-norm in evaluation mode takes a wrong gradient on the CPU (central differences tell; seen with timm's LeViT).
+mean over all samples. The sample's batch holds it twice: for a batch of one whose channels are last in memory,
+PyTorch's batch-norm in evaluation mode takes a wrong gradient on the CPU (central differences tell; seen with timm's
+LeViT).
 """
 
 from collections.abc import Sequence

@@ -132,9 +132,8 @@ def _agree(gradients: Tensors, groups: Groups, direction: Tensors, dots: Any, no
         dot = sum(float(_product(direction[name], gradients[name])) for name in names)
         if not abs(dot - dots[number]) <= tolerance * (sizes[number] * truths[number]) ** 0.5 + 1e-30:
             return False
-        if norms is not None and not abs(truths[number] - norms[number]) <= tolerance * (
-            truths[number] + 1e-6 * largest
-        ):
+        allowed = tolerance * (truths[number] + 1e-6 * largest)
+        if norms is not None and not abs(truths[number] - norms[number]) <= allowed:
             return False
     return True
 

@@ -28,8 +28,9 @@ from moso.gradients.owners import Owners
 Visit = Callable[[Call, torch.Tensor], None]
 _T = torch.Tensor
 # A gradient keeps its norm on the way back through these, whatever the shape.
-_ISOMETRIES = frozenset(
-    {_T.t, _T.T.__get__, _T.mT.__get__, _T.transpose, _T.permute, _T.view, _T.reshape, _T.unsqueeze, _T.squeeze,
+_TRANSPOSED: list[Any] = [_T.T, _T.mT, _T.H, _T.mH]  # properties, which mypy takes for tensors
+_ISOMETRIES: frozenset[Any] = frozenset(
+    {*(own.__get__ for own in _TRANSPOSED), _T.t, _T.transpose, _T.permute, _T.view, _T.reshape, _T.unsqueeze, _T.squeeze,
      _T.flatten, _T.contiguous, _T.clone, _T.movedim, torch.transpose, torch.permute, torch.reshape, torch.unsqueeze,
      torch.squeeze, torch.flatten, torch.t, torch.movedim, torch.clone, torch.view_as_complex, torch.view_as_real,
      _T.swapaxes, torch.swapaxes, _T.view_as, _T.reshape_as, _T.narrow, torch.narrow, _T.float, _T.double}
@@ -56,6 +57,7 @@ class Watching(TorchFunctionMode):
         constants: Iterable[torch.Tensor] = (),
         growing: frozenset[str] | None = None,
         cut: bool = True,
+        row_owners: Iterable[torch.Tensor] = (),
         folds: Mapping[str, Fold] | None = None,
         values: Mapping[str, torch.Tensor] | None = None,
     ) -> None:
@@ -68,6 +70,7 @@ class Watching(TorchFunctionMode):
             visit: Is shown each call in the backward pass.
             constants: Tensors that are the same for all samples, such as buffers.
             growing: Parameters whose calls with constants alone have an output for every sample; None to find out.
+            row_owners: For batches that cannot be cut into samples, tensors that may say whose row each is.
             cut: Whether parameters are cut off where they meet samples; a training step needs their gradients.
             folds: Convolutions, by their weights, that do their batch-norm's work.
             values: The tensors of the folded batch-norms.
@@ -82,7 +85,7 @@ class Watching(TorchFunctionMode):
         self.grown: set[str] = set()
         self.given_layouts: set[str] = set()
         self.changing: set[str] = set()
-        self.owners = Owners(batch)
+        self.owners = Owners(batch, row_owners)
         self._folded: dict[int, torch.Tensor] = {}
         # A dummy leaf that keeps an output in the graph when no earlier tensor requires a gradient.
         self._anchor = torch.zeros((), requires_grad=True)
@@ -123,9 +126,9 @@ class Watching(TorchFunctionMode):
             inverse = self._derive(_T.reciprocal, args[1].reciprocal(), touched, ())
             given = {"input": args[0], "weight": inverse}
             return self._met(multiplied, func, args, kwargs, given, args[0] * self._held(inverse))
-        if operation is not None and (bound := operation.bind(args, kwargs, self._is_place)) is not None:
-            if samples or self._grows(touched, func, args, kwargs):
-                return self._seen(*bound, func, args, kwargs)
+        bound = None if operation is None else operation.bind(args, kwargs, self._is_place)
+        if bound is not None and (samples or self._grows(touched, func, args, kwargs)):
+            return self._seen(*bound, func, args, kwargs)
         output = func(*args, **kwargs)
         if samples:
             self._forget_overwritten(func, args, output)
@@ -229,7 +232,7 @@ class Watching(TorchFunctionMode):
 
     def _watch(
         self, operation: Operation, func: Any, given: dict[str, Any], places: dict[str, Place], output: torch.Tensor,
-        layout: Layout | None = None, rows: torch.Tensor | None = None,
+        layout: Layout | None = None, rows: torch.Tensor | None = None, filled_later: bool = False,
     ) -> torch.Tensor:  # fmt: skip
         self.uses.update(places.values())
         if layout is None:
@@ -243,7 +246,7 @@ class Watching(TorchFunctionMode):
         fixed = {role: given[role].detach() for role in places}
         a = given["input"].detach()
         call = Call(operation, func, {**given, "input": a, **fixed}, places, self.batch, layout, rows)
-        return _watched(output, self._anchor, _Visitor(self.visit, call, a._version))
+        return _watched(output, self._anchor, _Visitor(self.visit, call, None if filled_later else a._version))
 
     def _note_shape(self, places: Mapping[str, Place], output: torch.Tensor) -> tuple[str, ...]:
         """Remember the shape of a call's output for every parameter that has a part in it; their names."""
@@ -299,24 +302,26 @@ class Watching(TorchFunctionMode):
         rows = self.owners.packed(args[0], args[1]) if packed else None
         layout: Layout = "rows" if packed else "second"
 
-        def watched(x: torch.Tensor, weight: Any, bias: Any, layout: Layout, rows: Any, output: Any) -> Any:
+        def watched(
+            x: torch.Tensor, weight: Any, bias: Any, layout: Layout, rows: Any, output: torch.Tensor, later: bool
+        ) -> torch.Tensor:
             given = {"input": x, "weight": weight, "bias": bias}
             places = {role: self.places[id(v)] for role, v in given.items() if id(v) in self.places}
             if not places:
                 return output
             self.given_layouts |= {name for place in places.values() for name in place.names}
-            return self._watch(linear, F.linear, given, places, output, layout, rows)
+            return self._watch(linear, F.linear, given, places, output, layout, rows, later)
 
         def through(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
             output = F.linear(x, self._held(weight), self._held(bias))
-            return watched(x, weight, bias, layout, rows, output)
+            return watched(x, weight, bias, layout, rows, output, False)
 
         def collect(begun: torch.Tensor, weight: Any, bias: Any, incoming: torch.Tensor) -> torch.Tensor:
             steps, count = begun.shape[:2]
             slack = torch.zeros(steps * count, incoming.shape[-1], dtype=incoming.dtype, device=incoming.device)
             flat = begun.view(steps * count, -1)
             owned = None if rows is None else rows[:count].repeat(steps)
-            slack = watched(flat, weight, bias, "inner" if rows is None else "rows", owned, slack)
+            slack = watched(flat, weight, bias, "inner" if rows is None else "rows", owned, slack, True)
             return slack.view(steps, count, -1)
 
         result = unrolled(func, through, collect, self._held, *args, **kwargs)
@@ -336,6 +341,8 @@ class StructureError(RuntimeError):
 def _fits(layout: Layout, shape: torch.Size, batch: int) -> bool:
     if layout == "second":
         return len(shape) > 1 and shape[1] == batch
+    if layout == "rows":  # whose rows they are is for the call to say
+        return False
     return len(shape) > 0 and shape[0] % batch == 0 and shape[0] > 0
 
 
@@ -361,7 +368,7 @@ def _detached(value: Any) -> Any:
 class _Visitor:
     """Calls `visit` with a call whose input is still what it was."""
 
-    def __init__(self, visit: Visit, call: Call, version: int) -> None:
+    def __init__(self, visit: Visit, call: Call, version: int | None) -> None:
         self.visit, self.version = visit, version
         self.call: Call | None = call
 
@@ -370,7 +377,7 @@ class _Visitor:
         call, self.call = self.call, None
         if call is None:
             raise RuntimeError("a backward pass that is watched can be taken only once")
-        if call.a._version != self.version:
+        if self.version is not None and call.a._version != self.version:
             names = ", ".join(place.name for place in call.places.values())
             raise RuntimeError(f"the input that met {names} was overwritten before its gradient was needed")
         with torch.no_grad():

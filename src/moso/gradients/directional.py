@@ -159,7 +159,7 @@ def backward_derivative(
     def visit(call: Call, b: torch.Tensor) -> None:
         dots.append(wide(ghost_dot(call, b, lambda place: moved_along(place, direction, moved))))
 
-    watching = watching_for(point, plan, count, visit, leaves)
+    watching = watching_for(point, plan, batch, visit, leaves)
     with watching:
         losses = point.losses({**point.trained, **leaves, **spread}, batch)
     moved.update({

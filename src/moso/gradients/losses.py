@@ -62,19 +62,20 @@ def is_sliceable(batch: Any, count: int) -> bool:
     >>> is_sliceable({"x": torch.zeros(3, 2), "name": "a"}, 3), is_sliceable((torch.zeros(2, 9), torch.zeros(3)), 3)
     (True, False)
     """
-    leaves = list(_leaves(batch))
-    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-    plain = all(isinstance(leaf, torch.Tensor | str | bytes | int | float | None) for leaf in leaves)
+    found = list(leaves(batch))
+    tensors = [leaf for leaf in found if isinstance(leaf, torch.Tensor)]
+    plain = all(isinstance(leaf, torch.Tensor | str | bytes | int | float | None) for leaf in found)
     return plain and bool(tensors) and all(tensor.ndim > 0 and len(tensor) == count for tensor in tensors)
 
 
-def _leaves(batch: Any) -> Iterator[Any]:
+def leaves(batch: Any) -> Iterator[Any]:
+    """What a batch of any structure holds, however nested."""
     if isinstance(batch, Mapping | UserDict):
         for part in batch.values():
-            yield from _leaves(part)
+            yield from leaves(part)
     elif isinstance(batch, tuple | list):
         for part in batch:
-            yield from _leaves(part)
+            yield from leaves(part)
     else:
         yield batch
 
@@ -87,7 +88,7 @@ def batch_length(batch: Any) -> int:
     """
     if isinstance(batch, Collated):
         return batch.count
-    for leaf in _leaves(batch):
+    for leaf in leaves(batch):
         if isinstance(leaf, torch.Tensor):
             return len(leaf)
     raise MosoError(f"a batch of type {type(batch).__name__} holds no tensor to count samples by")

@@ -10,14 +10,16 @@ from typing import Any
 
 import torch
 
+from moso.gradients.losses import Collated, leaves
+
 _T = torch.Tensor
 _SELECTING = frozenset({_T.index_select, torch.index_select})
 _CHOOSING = frozenset(
     {_T.nonzero, torch.nonzero, _T.masked_select, torch.masked_select, _T.topk, torch.topk, _T.sort, torch.sort,
      _T.argsort, torch.argsort, _T.unique, torch.unique, _T.gather, torch.gather, torch.take_along_dim}
 )  # fmt: skip
-_PACK = torch._C._VariableFunctions._pack_padded_sequence  # type: ignore[attr-defined]
-_PAD = torch._C._VariableFunctions._pad_packed_sequence  # type: ignore[attr-defined]
+_PACK = torch._C._VariableFunctions._pack_padded_sequence
+_PAD = torch._C._VariableFunctions._pad_packed_sequence
 
 
 class Owners:
@@ -27,8 +29,10 @@ class Owners:
         chosen: Whether something was picked by value so far.
     """
 
-    def __init__(self, batch: int) -> None:
+    def __init__(self, batch: int, told: Iterable[torch.Tensor] = ()) -> None:
+        """Follows rows of a batch of so many samples; `told` are owners that the batch itself seems to tell."""
         self.batch = batch
+        self._told = {len(owners): owners for owners in told}
         self.chosen = False
         self._rows: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         # Tensors whose samples were put in another order, along whichever dimension.
@@ -45,6 +49,8 @@ class Owners:
                 known = self._rows.get(id(tensor))
                 if known is not None and len(known[1]) == len(output):
                     return known[1]
+        if self._told and isinstance(output, torch.Tensor) and output.ndim:
+            return self._told.get(len(output))
         return None
 
     def follow(
@@ -111,3 +117,22 @@ class Owners:
             own = torch.arange(len(rows), device=rows.device)
             if len(rows) != self.batch or not torch.equal(rows, own):
                 self.mark(output, rows)
+
+
+def told_owners(batch: Any) -> list[torch.Tensor]:
+    """Tensors of a batch that may say whose row each is, as the `batch` of PyTorch Geometric's graphs does.
+
+    Whole numbers in ascending order that name every sample; what they say is compared with autograd like all else.
+    """
+    if not isinstance(batch, Collated):
+        return []
+    inner = batch.inner
+    parts = [*leaves(inner), *getattr(inner, "__dict__", {}).values(), getattr(inner, "batch", None)]
+    return [part for part in parts if isinstance(part, torch.Tensor) and _names_all(part, batch.count)]
+
+
+def _names_all(tensor: torch.Tensor, count: int) -> bool:
+    if tensor.ndim != 1 or tensor.is_floating_point() or tensor.dtype == torch.bool or len(tensor) <= count:
+        return False
+    steps = tensor.diff()
+    return bool(tensor[0] == 0 and tensor[-1] == count - 1 and ((steps == 0) | (steps == 1)).all())

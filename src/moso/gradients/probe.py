@@ -14,6 +14,7 @@ from moso.gradients.calls import Watching
 from moso.gradients.folding import Fold, folds_of
 from moso.gradients.layers import Layout
 from moso.gradients.losses import batch_length, part_of
+from moso.gradients.owners import told_owners
 from moso.gradients.plan import Routes
 from moso.gradients.point import Point
 
@@ -50,7 +51,8 @@ def find_routes(point: Point, batch: Any) -> Routes:
         layout = _layout_of(several, fewer_shapes, count)
         if layout is not None:
             layouts[name] = layout
-        elif not several and any(name in run.given_layouts for run in runs):
+        elif not several and not fewer_shapes:
+            # Not met by these samples, or only in calls that say themselves whose rows they have.
             layouts[name] = "rows"
     growing = found if growing is None else growing
     return Routes(layouts, {}, _folds(point, layouts, probe), growing)
@@ -59,7 +61,10 @@ def find_routes(point: Point, batch: Any) -> Routes:
 def _watched_run(point: Point, batch: Any, growing: frozenset[str] | None) -> Watching:
     """A forward pass that is only looked at."""
     leaves = {name: value.detach().requires_grad_() for name, value in point.trained.items()}
-    watching = Watching(leaves, batch_length(batch), {}, None, constants=point.constants(), growing=growing)
+    watching = Watching(
+        leaves, batch_length(batch), {}, None,
+        constants=point.constants(), growing=growing, row_owners=told_owners(batch),
+    )  # fmt: skip
     with watching, torch.enable_grad():
         point.losses(leaves, batch)
     return watching

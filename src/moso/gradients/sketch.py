@@ -114,7 +114,7 @@ def _sketched(point: Point, plan: Plan, projections: Mapping[str, Projection], b
         for name, part in sketch_call(call, b, projections, leaves):
             found[name] += part
 
-    with watching_for(point, plan, count, visit, leaves):
+    with watching_for(point, plan, batch, visit, leaves):
         losses = point.losses({**point.trained, **leaves, **spread}, batch)
     if losses.requires_grad:
         losses.sum().backward()  # type: ignore[no-untyped-call]

@@ -4,14 +4,15 @@ The parameters that have closed forms are cut off where they meet samples, so au
 layer to layer; each call's form then gives norms and gradient from its input and output gradient. No gradient of a
 sample outlives the call it was formed for, and only a few of them exist at one time (`layers/operation.py`).
 
-Every sample's loss enters the backward pass times a power of two, drawn at random, which is taken out again where a form
-says that a gradient is that sample's. Given to the wrong sample it would not go away, and the sum of all gradients
+Every sample's loss enters the backward pass times a power of two, drawn at random, which is taken out again where a
+form says that a gradient is that sample's. Given to the wrong sample it would not go away, and the sum of all gradients
 would be another one than autograd's (`trust.py`).
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from moso.gradients.calls import Watching
 from moso.gradients.layers import Call, Place
 from moso.gradients.layers.operation import chunks, from_each, squares, weighted_sum
 from moso.gradients.losses import batch_length, wide
+from moso.gradients.owners import told_owners
 from moso.gradients.plan import Plan
 from moso.gradients.point import Point, Tensors
 
@@ -79,7 +81,7 @@ def sweep_batch(
         seed: What the weights of the samples' losses are drawn from.
     """
     count = batch_length(batch)
-    sums = _Sums(point, plan, count, total)
+    sums = _Sums(point, plan, batch, total)
     spread = spread_out(point, plan, count)
     with sums.watching:
         losses = point.losses({**point.trained, **sums.leaves, **spread}, batch)
@@ -117,25 +119,31 @@ def spread_out(point: Point, plan: Plan, count: int) -> Tensors:
     }
 
 
-def watching_for(point: Point, plan: Plan, count: int, visit: Any, leaves: Tensors, **more: Any) -> Watching:
-    """Watches for the parameters that have closed forms."""
+def watching_for(point: Point, plan: Plan, batch: Any, visit: Any, leaves: Tensors, **more: Any) -> Watching:
+    """Watches for the parameters that have closed forms, while a batch passes."""
     return Watching(
-        leaves, count, plan.routes.layouts, visit,
-        constants=point.constants(), growing=plan.routes.growing, **more,
-    )  # fmt: skip
+        leaves,
+        batch_length(batch),
+        plan.routes.layouts,
+        visit,
+        constants=point.constants(),
+        growing=plan.routes.growing,
+        row_owners=told_owners(batch),
+        **more,
+    )
 
 
 class _Sums:
     """Collects norms and totals, call by call, in the order of the backward pass."""
 
-    def __init__(self, point: Point, plan: Plan, count: int, total: Tensors | None) -> None:
-        names = [*plan.routes.covered, *plan.others]
+    def __init__(self, point: Point, plan: Plan, batch: Any, total: Tensors | None) -> None:
+        names, count = [*plan.routes.covered, *plan.others], batch_length(batch)
         self.total = dict(total) if total is not None else {n: torch.zeros_like(point.trained[n]) for n in names}
         self.norms = {name: point.trained[name].new_zeros(count) for name in names}
         self.leaves = {name: point.trained[name].detach().requires_grad_() for name in plan.routes.layouts}
         values = {**point.fixed, **point.trained}
         self.watching = watching_for(
-            point, plan, count, self._visit, self.leaves, folds=plan.routes.folds, values=values
+            point, plan, batch, self._visit, self.leaves, folds=plan.routes.folds, values=values
         )
         self.scales = torch.ones(count)
         self._quick: set[Place] | None = None
@@ -162,7 +170,7 @@ class _Sums:
                     self._add(call.places[role], squared, total)
 
     def _find_quick(self) -> set[Place]:
-        """The places whose norms can be taken by themselves: used once, and nothing else has a part in the parameter."""
+        """The places whose norms can be taken by themselves: used once, and nothing else is a part of the parameter."""
         by_name: dict[str, list[Place]] = defaultdict(list)
         for place in self.watching.uses:
             for name in place.names:
@@ -196,7 +204,7 @@ class _Sums:
             self._combine(linked)
 
     def _combine(self, linked: list[Place]) -> None:
-        """Parameters that were used several times, or on the way to something else: first summed, and only then squared."""
+        """Parameters that were used several times, or to compute something else: first summed, then squared."""
         uses = {place: self._waiting.pop(place, []) for place in linked}
         if not any(uses.values()):
             return
@@ -231,12 +239,13 @@ class _Sums:
 
     def signature(self) -> Signature:
         """By parameter, the shapes of its calls' outputs, up to the number of samples."""
-        count = self._count
-        return {
-            name: tuple((shape[0] / count, *shape[1:]) if self.watching.layouts.get(name) != "second" else (shape[0], *shape[2:])
-                        for shape in shapes)
-            for name, shapes in self.watching.shapes.items()
-        }  # fmt: skip
+        found = {}
+        for name, shapes in self.watching.shapes.items():
+            second = self.watching.layouts.get(name) == "second"
+            found[name] = tuple(
+                (shape[0], *shape[2:]) if second else (shape[0] / self._count, *shape[1:]) for shape in shapes
+            )
+        return found
 
     def unseen(self) -> frozenset[str]:
         """Parameters that autograd brought a gradient to, although every way to them was to be cut."""
@@ -248,9 +257,7 @@ def _disjoint(places: list[Place]) -> bool:
     if len(places) == 1:
         return True
     rows = sorted(place.rows or (0, 0) for place in places)
-    return all(place.rows for place in places) and all(
-        one[1] <= other[0] for one, other in zip(rows, rows[1:], strict=False)
-    )
+    return all(place.rows for place in places) and all(one[1] <= other[0] for one, other in pairwise(rows))
 
 
 def _summed_uses(uses: list[_Use], part: slice) -> torch.Tensor:
@@ -280,7 +287,8 @@ def back_to_parameters(place: Place, gradient: torch.Tensor, leaves: Tensors) ->
         rows = [
             torch.autograd.grad(place.tensor, targets, own, retain_graph=True, allow_unused=True) for own in gradient
         ]
-        found = tuple(None if parts[0] is None else torch.stack(parts) for parts in zip(*rows, strict=True))
+        stacked = [[part for part in parts if part is not None] for parts in zip(*rows, strict=True)]
+        found = tuple(torch.stack(parts) if parts else None for parts in stacked)  # type: ignore[misc]
     for name, own in zip(names, found, strict=True):
         if own is not None:
             yield name, own

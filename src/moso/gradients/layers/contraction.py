@@ -30,7 +30,7 @@ def _from_left(call: Call, a: torch.Tensor, b: torch.Tensor) -> Each:
 
 
 def _has_matrices(given: Mapping[str, Any]) -> bool:
-    return given["input"].ndim > 2 and given["weight"].ndim >= 2
+    return bool(given["input"].ndim > 2 and given["weight"].ndim >= 2)
 
 
 on_the_right = Operation(
@@ -124,7 +124,7 @@ def _bilinear_split(call: Call, b: torch.Tensor) -> tuple[torch.Tensor, torch.Te
 
 def _bilinear_each(call: Call, a: torch.Tensor, b: torch.Tensor) -> Each:
     if "weight" in call.places:
-        first, second = a.split([call.given["weight"].shape[1], call.given["weight"].shape[2]], 2)
+        first, second = torch.split(a, list(call.given["weight"].shape[1:]), 2)
         pairs = torch.einsum("bti,btj->btij", first, second)
         yield "weight", torch.einsum("bto,btij->boij", b, pairs)
     if "bias" in call.places:

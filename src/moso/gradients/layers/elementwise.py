@@ -57,7 +57,8 @@ def _product_along(call: Call, b: torch.Tensor, values: Mapping[str, torch.Tenso
 
 
 def _sum_along(call: Call, b: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    return b * (values["weight"] * call.given["factor"]).conj()
+    products: torch.Tensor = b * (values["weight"] * call.given["factor"]).conj()
+    return products
 
 
 multiplied = Operation(("input", "weight"), _split_product, _product, along=_product_along)
@@ -111,7 +112,7 @@ ELEMENTWISE: dict[Callable[..., Any], Operation] = {
     **dict.fromkeys((torch.mul, torch.multiply, _T.mul, _T.__mul__, _T.__rmul__), _binary(_product_of)),
 }  # fmt: skip
 # Overwriting what they multiply, these leave nothing to take the product's form from unless it is copied first.
-OVERWRITING = frozenset({_T.mul_, _T.__imul__, _T.multiply_})
+OVERWRITING: frozenset[Callable[..., Any]] = frozenset({_T.mul_, _T.__imul__, _T.multiply_})
 ELEMENTWISE.update(dict.fromkeys(OVERWRITING, _binary(_product_of)))
 # `x / p` is `x (1 / p)`, whatever the way from p to its inverse.
 DIVISIONS = frozenset({torch.div, torch.divide, torch.true_divide, _T.div, _T.__truediv__, _T.true_divide})

@@ -50,11 +50,9 @@ def _bags(call: Call, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         lengths = torch.full((len(rows),), rows.shape[1], device=rows.device)
         flat, share = rows.flatten(), None if weights is None else weights.flatten()
     else:
-        ends = (
-            torch.cat([offsets[1:], offsets.new_tensor([len(rows)])]) if not given.get("include_last_offset") else None
-        )
-        starts = offsets if ends is not None else offsets[:-1]
-        lengths = (ends if ends is not None else offsets[1:]) - starts
+        if not given.get("include_last_offset"):
+            offsets = torch.cat([offsets, offsets.new_tensor([len(rows)])])
+        lengths = offsets.diff()
         flat, share = rows, weights
     bags = torch.repeat_interleave(torch.arange(len(lengths), device=rows.device), lengths)
     slots = torch.arange(len(bags), device=rows.device) - (lengths.cumsum(0) - lengths)[bags]

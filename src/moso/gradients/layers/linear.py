@@ -58,7 +58,7 @@ def _product_along(call: Call, b: torch.Tensor, values: Mapping[str, torch.Tenso
 
 def _is_plain(given: Mapping[str, Any]) -> bool:
     """Whether `addmm` adds a bias per output to an unscaled product."""
-    return given.get("beta", 1) == 1 and given.get("alpha", 1) == 1 and given["bias"].ndim == 1
+    return bool(given.get("beta", 1) == 1 and given.get("alpha", 1) == 1 and given["bias"].ndim == 1)
 
 
 linear = Operation(("input", "weight", "bias"), _split, partial(_each, False), partial(_sums, False))

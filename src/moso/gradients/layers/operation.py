@@ -161,7 +161,8 @@ def from_each(call: Call, a: torch.Tensor, b: torch.Tensor, scales: torch.Tensor
 def squares(own: torch.Tensor) -> torch.Tensor:
     """`|g_z|^2` of gradients `[batch, ...]`, real ones or complex ones."""
     flat = torch.view_as_real(own.resolve_conj()).flatten(1) if own.is_complex() else own.flatten(1)
-    return torch.linalg.vector_norm(flat, dim=1).square()
+    norms: torch.Tensor = torch.linalg.vector_norm(flat, dim=1)
+    return norms.square()
 
 
 def weighted_sum(own: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:

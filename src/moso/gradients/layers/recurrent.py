@@ -59,7 +59,7 @@ class Unrolled:
         to_gates, from_hidden, *rest = weights
         bias, hidden_bias = rest if rest else (None, None)
         incoming = self.linear(x, to_gates, bias)
-        steps = list(incoming.split(self.sizes)) if self.packed else list(incoming)
+        steps = list(torch.split(incoming, self.sizes)) if self.packed else list(incoming)
         # Of each step in the order in which it is taken: which rows it has, and which state it began with.
         order = range(len(steps) - 1, -1, -1) if back else range(len(steps))
         begun = torch.zeros(len(steps), self.sizes[0], from_hidden.shape[1], dtype=x.dtype, device=x.device)

@@ -19,6 +19,7 @@ from moso.errors import MosoError
 from moso.evaluation.metrics import PerSample
 from moso.evidence import Estimator, EstimatorName, ParameterFilter, PartitionTerms, Trajectory, step_terms
 from moso.evidence.statistics import renewed_statistics
+from moso.evidence.trajectory import as_network
 from moso.executors import InProcess
 from moso.gradients import Loss, Risk, cross_entropy
 from moso.methods import Method, find_method, methods
@@ -83,6 +84,9 @@ def score(
     view = as_view(data, collate, numbers=loss is not cross_entropy)
     check_repeatable(view)
     points = trajectory if isinstance(trajectory, Trajectory) else Trajectory.from_states(trajectory, total_steps)
+    model = as_network(model)
+    for point in points:
+        point.check_recorded()
     positions = np.arange(len(view))
     steps = []
     for number, point in enumerate(points, 1):

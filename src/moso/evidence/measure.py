@@ -10,7 +10,7 @@ from moso.data.views import View, load, split_evenly
 from moso.errors import MosoError
 from moso.evidence.estimators import Estimator, EstimatorName, Load, as_estimator
 from moso.evidence.terms import StepTerms
-from moso.evidence.trajectory import TrajectoryPoint, check_fits
+from moso.evidence.trajectory import TrajectoryPoint
 from moso.gradients import (
     PROBES,
     Loss,
@@ -51,6 +51,7 @@ def step_terms(
     >>> step_terms(model, point, view, np.arange(2)).dot.shape
     (1, 2)
     """
+    point = point.fitted_to(model)
     at, batches = prepared(model, point, view, positions, loss, batch_size, parameters, loader_workers)
 
     if risk is not None:
@@ -75,11 +76,18 @@ def prepared(
     """The network at a step, and how samples of its partition come in batches, as the view has them in its epoch."""
     if len(positions) < 2:
         raise MosoError(f"a partition of {len(positions)} samples cannot leave one out; it needs at least 2")
-    state = point.state()
-    check_fits(model, state, f"step {point.step} of the trajectory")
-    at = Point.of(model, loss, state, parameters)
+    point = point.fitted_to(model)
+    at = Point.of(model, loss, point.state(), _moving(point, parameters))
     size = batch_size or batch_size_for(at, to_device(view.batch(positions[:PROBES], point.epoch), at.device))
     return at, lambda chosen: load(view, split_evenly(chosen, size), point.epoch, loader_workers)
+
+
+def _moving(point: TrajectoryPoint, parameters: ParameterFilter | None) -> ParameterFilter | None:
+    """The user's own filter, and no parameter that did not move at the step."""
+    if not point.groups:
+        return parameters
+    moved = {name for group in point.groups for name in group}
+    return lambda name: name in moved and (parameters is None or parameters(name))
 
 
 def checked(terms: StepTerms, positions: NDArray[np.int64]) -> StepTerms:

@@ -20,7 +20,6 @@ from moso.evidence.unmoved import Unmoved
 from moso.evidence.updates import (
     Unread,
     Watch,
-    has_stepped,
     inner_optimizer,
     learning_rates,
     moving,
@@ -127,7 +126,7 @@ class Recorder:
         self._attached_once = False
         self._problem: Exception | None = None
         self._unmoved = Unmoved(frozen=trainable_only)
-        self._unrecorded: set[str] = set()
+        self._unrecorded: list[str] = []
         self._this_step: dict[Optimizer, _Moves] = {}  # the updates of the step that attached optimisers are in
         self._given: WeakSet[Optimizer] = WeakSet()  # the optimisers that `step` was called with
         # Whoever calls `step` tells of an update when it is over, maybe after a scheduler: rates are noted before.
@@ -201,8 +200,17 @@ class Recorder:
         updates, rates = self._unread.take(inner)
         if inner not in self._given:
             _check_optimizers(network, [inner])
+            if self._unread.missed(inner):
+                raise MosoError(
+                    "the optimiser made updates before this recorder was made, so the rate of its last one is not "
+                    "certain; make the Recorder before training, or call recorder.attach(model, optimizer) then"
+                )
             if not updates:
-                _check_first(inner)
+                _log.warning(
+                    "Recorder.step saw no update of this %s so far, so there is no step to record; one that a gradient "
+                    "scaler skipped, or that was made before the recorder, is not counted",
+                    type(inner).__name__,
+                )
             self._given.add(inner)
         if not updates:
             return
@@ -278,7 +286,7 @@ class Recorder:
                 "record with attach(model, first_optimizer, second_optimizer), all optimisers at once",
                 changed[0],
             )
-        self._unrecorded.update(changed)
+        self._unrecorded += [name for name in changed if name not in self._unrecorded]
         note: dict[str, Any] = {
             "format": 1,
             "step": self.done,
@@ -288,7 +296,7 @@ class Recorder:
             "groups": [moved for _, moved in groups],
         }
         if self._unrecorded:
-            note["unrecorded"] = sorted(self._unrecorded)
+            note["unrecorded"] = list(self._unrecorded)
         omitted = same if self.trainable_only else {}
         if omitted:
             note["omitted"] = omitted
@@ -352,17 +360,3 @@ def _check_optimizers(network: nn.Module, optimizers: Sequence[Optimizer]) -> No
                 "remove() it when the other takes over, and attach that"
             )
         seen |= own
-
-
-def _check_first(optimizer: Optimizer) -> None:
-    """Refuse a first call after an update that the recorder has not seen."""
-    if has_stepped(optimizer):
-        raise MosoError(
-            "the optimiser made updates before this recorder was made, so the rate of its last one is not certain; make "
-            "the Recorder before training, or call recorder.attach(model, optimizer) then"
-        )
-    _log.warning(
-        "Recorder.step saw no update of this %s so far, so there is no step to record; a step that a gradient scaler "
-        "skipped, or one before the recorder was made, is not counted",
-        type(optimizer).__name__,
-    )

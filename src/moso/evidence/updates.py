@@ -6,7 +6,7 @@ optimisers) hands it `found_inf`, and the kernel leaves the weights alone; witho
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from torch import nn
 from torch.optim import Optimizer
@@ -39,6 +39,8 @@ class Watch:
 
     def __init__(self, on_update: OnUpdate, optimizers: Iterable[Optimizer] | None = None) -> None:
         self._on_update = on_update
+        self.called: WeakSet[Optimizer] = WeakSet()
+        """The optimisers whose `step` was called, whether it moved anything or not."""
         self._begun: WeakKeyDictionary[Optimizer, bool] = WeakKeyDictionary()
         if optimizers is None:
             self._handles = [
@@ -64,6 +66,7 @@ class Watch:
     def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         # Some optimisers drop the gradients as they use them, and a closure makes them later: either look will do.
         self._begun[optimizer] = _has_gradients(optimizer)
+        self.called.add(optimizer)
 
     def _after(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         # PyTorch hooks the `step` of every class, so a class whose `step` calls that of its parent ends twice.
@@ -113,6 +116,11 @@ class Unread:
         """How many updates there were, and the rates of the last; asked again, there are none."""
         return self._updates.pop(optimizer, (0, []))
 
+    def missed(self, optimizer: Optimizer) -> bool:
+        """Whether the optimiser bears traces of updates, in its state or for its scheduler, but none was seen."""
+        traces = bool(optimizer.state) or bool(getattr(optimizer, "_opt_called", False))
+        return traces and optimizer not in self._watch.called
+
     def remove(self) -> None:
         """Note no longer."""
         self._watch.remove()
@@ -126,11 +134,6 @@ def learning_rates(optimizer: Optimizer) -> list[float]:
 def moving(group: Mapping[str, Any]) -> list[nn.Parameter]:
     """The parameters of a group that an update moves: frozen ones without a gradient stay where they are."""
     return [one for one in group["params"] if one.requires_grad or one.grad is not None]
-
-
-def has_stepped(optimizer: Optimizer) -> bool:
-    """Whether there is a trace of an earlier update: the optimiser's state, or the mark that schedulers look for."""
-    return bool(optimizer.state) or bool(getattr(optimizer, "_opt_called", False))
 
 
 def inner_optimizer(given: Any) -> Optimizer:

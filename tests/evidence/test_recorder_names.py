@@ -74,7 +74,9 @@ def test_what_a_wrapped_network_leaves_is_scored_with_the_bare_one(tmp_path, req
         np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("prefix", ["module.", "_orig_mod.", "module._orig_mod.", "_orig_mod.module.", "base_model.model."])
+@pytest.mark.parametrize(
+    "prefix", ["module.", "_orig_mod.", "module._orig_mod.", "_orig_mod.module.", "base_model.model."]
+)
 def test_checkpoints_with_prefixed_names_fit_the_bare_network(prefix):
     model = Network().double()
     expected = moso.score(model, DOUBLES, [(model.state_dict(), 0.1)])
@@ -199,7 +201,7 @@ def test_an_adapters_training_is_recorded_and_scored(tmp_path, peft, trainable_o
 def test_an_adapters_file_does_not_fit_a_network_without_the_adapter(tmp_path, peft):
     adapted(peft).save_pretrained(tmp_path)
     file = load_file(tmp_path / "adapter_model.safetensors")
-    message = r"does not fit the network: it lacks body.0.weight and 8 more and it has base_model.*lora_A.weight and 1 more"
+    message = r"does not fit the network: it lacks body.0.weight and 8 more and it has .*lora_A.weight and 1 more"
     with pytest.raises(MosoError, match=message):
         moso.score(Network().double(), DOUBLES, [(file, 0.1)])
 
@@ -211,16 +213,16 @@ def without(state, *left_out):
 def test_what_is_missing_is_named():
     model = Network().double()
     state = model.state_dict()
-    with pytest.raises(MosoError, match="step 1 of the trajectory does not fit the network: it lacks head.bias$"):
+    with pytest.raises(MosoError, match=r"step 1 of the trajectory does not fit the network: it lacks head.bias$"):
         moso.score(model, DOUBLES, [(without(state, "head.bias"), 0.1)])
     # A parameter that training moves must be there even if it is not asked for: gradients pass through it.
-    with pytest.raises(MosoError, match="it lacks body.0.weight$"):
+    with pytest.raises(MosoError, match=r"it lacks body.0.weight$"):
         moso.score(model, DOUBLES, [(without(state, "0.weight"), 0.1)], parameters=lambda name: "head" in name)
-    with pytest.raises(MosoError, match="it lacks body.1.running_mean and 2 more$"):
+    with pytest.raises(MosoError, match=r"it lacks body.1.running_mean and 2 more$"):
         moso.score(model, DOUBLES, [(dict(model.named_parameters()), 0.1)])
-    with pytest.raises(MosoError, match="it has extra, which the network does not have$"):
+    with pytest.raises(MosoError, match=r"it has extra, which the network does not have$"):
         moso.score(model, DOUBLES, [({**state, "extra": torch.ones(1)}, 0.1)])
-    with pytest.raises(MosoError, match="it has two values for head.bias"):
+    with pytest.raises(MosoError, match=r"it has two values for head.bias"):
         moso.score(model, DOUBLES, [({**state, "module.head.bias": torch.ones(2).double()}, 0.1)])
 
 
@@ -232,7 +234,7 @@ def test_frozen_parameters_and_the_buffers_beside_them_may_be_the_networks_own()
     np.testing.assert_array_equal(moso.score(model, DOUBLES, [(head, 0.1)]), expected)
     model.body[1].requires_grad_(True)  # batch-norm that is trained has moved its statistics
     norm = {name: value for name, value in model.named_parameters() if value.requires_grad}
-    with pytest.raises(MosoError, match="it lacks body.1.running_mean and 2 more$"):
+    with pytest.raises(MosoError, match=r"it lacks body.1.running_mean and 2 more$"):
         moso.score(model, DOUBLES, [(norm, 0.1)])
 
 

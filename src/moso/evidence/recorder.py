@@ -193,8 +193,8 @@ class Recorder:
         """
         if self._attached_once:
             raise MosoError(
-                "this recorder was attached and sees every update itself; take Recorder.step out of the loop, and after "
-                "remove() attach it again"
+                "this recorder was attached and sees every update itself; take Recorder.step out of the loop, and "
+                "after remove() attach it again"
             )
         network, inner = _network(model), inner_optimizer(optimizer)
         updates, rates = self._unread.take(inner)
@@ -206,9 +206,9 @@ class Recorder:
                     "certain; make the Recorder before training, or call recorder.attach(model, optimizer) then"
                 )
             if not updates:
-                _log.warning(
-                    "Recorder.step saw no update of this %s so far, so there is no step to record; one that a gradient "
-                    "scaler skipped, or that was made before the recorder, is not counted",
+                _log.info(
+                    "Recorder.step saw no update of this %s so far, so no step is recorded: gradients accumulate, a "
+                    "gradient scaler skipped the step, or it was made before the recorder",
                     type(inner).__name__,
                 )
             self._given.add(inner)
@@ -247,11 +247,11 @@ class Recorder:
     def _moves(self) -> _Moves:
         """All parameter groups of all attached optimisers; those that have not moved in this step have the rate 0."""
         assert self._attachment is not None
-        return [
-            pair
-            for optimizer in self._attachment.optimizers
-            for pair in self._this_step.get(optimizer, [(0.0, list(group["params"])) for group in optimizer.param_groups])
-        ]
+        moves: _Moves = []
+        for optimizer in self._attachment.optimizers:
+            still = [(0.0, list(group["params"])) for group in optimizer.param_groups]
+            moves += self._this_step.get(optimizer, still)
+        return moves
 
     def _begin(self) -> None:
         """Count a step, and decide whether it is one that is kept."""
@@ -278,7 +278,9 @@ class Recorder:
         groups = [(rate, [names[id(one)] for one in moved if id(one) in names]) for rate, moved in moves]
         groups = [(rate, moved) for rate, moved in groups if moved]
         if not groups:
-            raise MosoError(f"at step {self.done} the optimiser moved no parameter of the model that it was attached to")
+            raise MosoError(
+                f"at step {self.done} the optimiser moved no parameter of the model that it was attached to"
+            )
         same, changed = self._unmoved.look(network, parameters_of(optimizers))
         if changed and not self._unrecorded:
             _log.warning(

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -85,8 +85,8 @@ class TrajectoryPoint:
             own = names.own(name)
             if own not in state and fingerprint(names.tensor(own, what)) != expected:
                 raise MosoError(
-                    f"{what} holds only what training moved, and {own} of the network is another than that of training; "
-                    "give the network the weights that training started from"
+                    f"{what} holds only what training moved, and {own} of the network is another than that of "
+                    "training; give the network the weights that training started from"
                 )
         return replace(self, groups=groups, path=None, memory=state, omitted={})
 
@@ -217,7 +217,7 @@ def fingerprint(tensor: torch.Tensor) -> str:
     False
     """
     bits = tensor.detach().cpu().contiguous().flatten().view(torch.uint8)
-    return hashlib.blake2b(memoryview(bits.numpy()), digest_size=16).hexdigest()
+    return hashlib.blake2b(bits.numpy().data, digest_size=16).hexdigest()
 
 
 def as_network(model: nn.Module) -> nn.Module:
@@ -276,19 +276,16 @@ class _Names:
     tensors: dict[str, torch.Tensor]  # what a state_dict holds, one parameter under two names twice
     plain: dict[str, str]
     first: dict[str, str]  # of a parameter with several names, the one that named_parameters has
-    adapters: frozenset[str]
+    adapters: tuple[str, ...]
 
     @classmethod
     def of(cls, model: nn.Module) -> "_Names":
         tensors = {
             name: value for name, value in model.state_dict(keep_vars=True).items() if isinstance(value, torch.Tensor)
         }
-        adapters = frozenset(
-            str(adapter)
-            for module in model.modules()
-            if isinstance(getattr(type(module), "active_adapters", None), property)
-            for adapter in module.active_adapters
-        )
+        # Layers of peft tell so; a network of transformers has a method of that name, which is something else.
+        adapted = [one for one in model.modules() if isinstance(getattr(type(one), "active_adapters", None), property)]
+        adapters = tuple(sorted({adapter for one in adapted for adapter in cast(list[str], one.active_adapters)}))
         plain: dict[str, str] = {}
         twice = set()
         for name in tensors:
@@ -333,7 +330,7 @@ def _fitted(
     parameters = dict(model.named_parameters())
     trained = {name for name, value in parameters.items() if (value.requires_grad if moved is None else name in moved)}
     missing = [name for name in parameters if name in trained and name not in found]
-    # Frozen parameters are what they are. Buffers change with the parameters beside them, as batch-norm's statistics do.
+    # Frozen parameters are what they are. Buffers change with the parameters beside them: batch-norm's statistics do.
     homes = {name.rpartition(".")[0] for name in trained}
     whole = found.keys() >= parameters.keys()
     missing += [

@@ -1,7 +1,8 @@
 """Updates of optimisers, seen where they happen: after `optimizer.step`, before any scheduler, whoever calls it.
 
-An update that changes no weight is no update: under mixed precision a `GradScaler` does not call the optimiser, or (fused
-optimisers) hands it `found_inf`, and the kernel leaves the weights alone; without any gradient, every optimiser does.
+An update that changes no weight is no update. When gradients overflow under mixed precision, a `GradScaler` does not
+call the optimiser, or (fused optimisers) hands it `found_inf`, and the kernel leaves the weights alone. Without any
+gradient every optimiser does.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +17,7 @@ from moso.errors import MosoError
 
 # Called with the optimiser, and with whether this is the end of the same update again.
 OnUpdate = Callable[[Optimizer, bool], None]
-# Proxies of accelerate and Lightning: they pass every step on to the optimiser inside, whose hooks are the ones that run.
+# Proxies of accelerate and Lightning: they pass steps on to the optimiser inside, whose hooks are the ones that run.
 _PROXIES = frozenset({"AcceleratedOptimizer", "LightningOptimizer"})
 
 
@@ -170,4 +171,3 @@ def inner_optimizer(given: Any) -> Optimizer:
 def parameters_of(optimizers: Iterable[Optimizer]) -> set[int]:
     """The `id` of every parameter of these optimisers."""
     return {id(one) for optimizer in optimizers for group in optimizer.param_groups for one in group["params"]}
-

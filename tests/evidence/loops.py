@@ -16,6 +16,11 @@ LABELS = torch.arange(24) % 2
 DATA = torch.utils.data.TensorDataset(INPUTS, LABELS)
 ITEMS = [{"inputs": one, "labels": int(label)} for one, label in zip(INPUTS, LABELS, strict=True)]
 
+# The frameworks sum losses and batches in their own order.
+TOLERANCE = 1e-6
+# Before training, or in the framework's own hook that comes after the scheduler.
+WAYS = ["attach", "step"]
+
 # From the optimiser and the number of updates to a scheduler; the last is stepped once per epoch.
 SCHEDULES = {
     "warm-up": lambda optimizer, updates: lr_scheduler.LambdaLR(optimizer, lambda n: n / 3 if n < 3 else 1 / n),

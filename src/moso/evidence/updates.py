@@ -65,8 +65,10 @@ class Watch:
         self._handles = []
 
     def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        # Some optimisers drop the gradients as they use them, and a closure makes them later: either look will do.
-        self._begun[optimizer] = _has_gradients(optimizer)
+        # An optimiser may drop gradients as it uses them, so they are looked for before and after; but before a closure
+        # they are those of the last batch.
+        closure = kwargs.get("closure") or (args[1] if len(args) > 1 else None)
+        self._begun[optimizer] = closure is None and _has_gradients(optimizer)
         self.called.add(optimizer)
 
     def _after(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:

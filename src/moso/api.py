@@ -64,8 +64,9 @@ def score(
     `data` is any map-style dataset, or a pair of arrays; it must be the samples themselves, not random crops of
     them. `collate` makes a batch of a list of items, as in a `DataLoader`. `trajectory` is what a `Recorder` left, or
     your own checkpoints as `(state_dict, learning_rate)`; for the latter `total_steps` says how many updates the run
-    had (without it, the checkpoints are taken to be all). `loss` gives one number a sample, `loss(model, batch) ->
-    [batch]`. `method` is the name of a score that follows from step terms, or a `Score` of your own that needs no more.
+    had (without it, the checkpoints are taken to be all), and what was frozen need not be in them (docs/library.md).
+    `loss` gives one number a sample, `loss(model, batch) -> [batch]`. `method` is the name of a score that follows from
+    step terms, or a `Score` of your own that needs no more.
     `parameters` filters by name, e.g. the last layer. `estimator` is `exact`, or cheaper and less true: `subsampled`,
     `sketched`, `last-layer`, or an `Estimator` with settings of its own. `risk` is another one than that of `data`
     itself: a `SampleRisk` of other samples or weights, or a function from the network to one number.

@@ -237,6 +237,21 @@ def test_an_interrupted_run_goes_on(tmp_path):
     check_same(recorder.trajectory, whole)
 
 
+def test_a_run_that_goes_on_may_begin_with_a_batch_that_only_accumulates(tmp_path, caplog):
+    model = Network()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    model(torch.ones(2, 3)).sum().backward()
+    optimizer.step()
+    fresh = torch.optim.AdamW(model.parameters(), lr=0.1)
+    recorder = every_step(tmp_path, 2, done=1)
+    fresh.load_state_dict(optimizer.state_dict())
+    recorder.step(model, fresh)  # it bears the traces of earlier updates, but none was made since
+    assert "saw no update" in caplog.text
+    fresh.step()
+    recorder.step(model, fresh)
+    assert recorder.done == 2
+
+
 def test_a_run_of_unknown_length_is_sampled_as_well(tmp_path):
     recorder = moso.Recorder(tmp_path, total_steps=None, samples=4, seed=3)
     updates = plain_loop(Setting(), before=recorder.attach)

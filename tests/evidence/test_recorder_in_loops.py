@@ -58,6 +58,8 @@ def accelerate_loop(accelerate, setting, recorder, way):
     network = Network()
     optimizer = setting.optimizer(network)
     scheduler = setting.scheduler(optimizer)
+    if way == "attach before prepare":
+        recorder.attach(network, optimizer)
     model, optimizer, scheduler, loader = accelerator.prepare(
         network, optimizer, scheduler, DataLoader(DATA, batch_size=BATCH)
     )
@@ -77,7 +79,7 @@ def accelerate_loop(accelerate, setting, recorder, way):
             scheduler.step()
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [*WAYS, "attach before prepare"])
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_accelerate(tmp_path, accelerate, setting, way):
     recorder = every_step(tmp_path, setting.updates)

@@ -4,6 +4,7 @@ import logging
 
 import pytest
 import torch
+from torch import nn
 from torch.optim import lr_scheduler
 
 import moso
@@ -117,8 +118,24 @@ def test_a_full_disk_does_not_end_the_training(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr("moso.evidence.recorder.write_state", full)
     assert len(plain_loop(Setting(), before=recorder.attach)) == 12
     assert caplog.text.count("no space left") == 1
-    with pytest.raises(MosoError, match="no space left"):
+    with pytest.raises(MosoError, match="step 1 could not be recorded: no space left"):
         _ = recorder.trajectory
+
+
+@pytest.mark.parametrize("kind", ["zero", "fsdp"])
+def test_parameters_that_are_spread_over_processes_are_refused(tmp_path, kind):
+    class FullyShardedDataParallel(nn.Module):
+        def __init__(self, inner):
+            super().__init__()
+            self.inner = inner
+
+    model, optimizer, total = made()
+    if kind == "zero":
+        model.head.bias.ds_id = 0
+    else:
+        model = FullyShardedDataParallel(model)
+    with pytest.raises(MosoError, match="are spread over processes"):
+        moso.Recorder(tmp_path, total_steps=total, samples=2).attach(model, optimizer)
 
 
 def test_timm_lookahead_is_refused_for_it_runs_no_hooks(tmp_path):

@@ -9,7 +9,6 @@ from weakref import WeakSet, finalize
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
 from torch import nn
 from torch.optim import Optimizer
 
@@ -200,13 +199,16 @@ class Recorder:
         updates, rates = self._unread.take(inner)
         if inner not in self._given:
             _check_optimizers(network, [inner])
-            if self._unread.missed(inner):
+            missed = self._unread.missed(inner)
+            if missed and self.done == 0:
                 raise MosoError(
                     "the optimiser made updates before this recorder was made, so the rate of its last one is not "
                     "certain; make the Recorder before training, or call recorder.attach(model, optimizer) then"
                 )
             if not updates:
-                _log.info(
+                # The optimiser of a run that goes on bears the traces of what it did before.
+                _log.log(
+                    logging.WARNING if missed else logging.INFO,
                     "Recorder.step saw no update of this %s so far, so no step is recorded: gradients accumulate, a "
                     "gradient scaler skipped the step, or it was made before the recorder",
                     type(inner).__name__,
@@ -240,7 +242,7 @@ class Recorder:
             rates, groups = learning_rates(optimizer), optimizer.param_groups
             self._this_step[optimizer] = [(rate, moving(group)) for rate, group in zip(rates, groups, strict=True)]
             self._write(self._attachment.model, self._moves(), self._attachment.optimizers, 0)
-        except (MosoError, OSError, RuntimeError, SafetensorError) as problem:
+        except Exception as problem:  # noqa: BLE001 - nobody's training ends for its record; `trajectory` raises it
             self._problem = problem
             _log.warning("nothing more is recorded, and training goes on: %s", problem)
 
@@ -302,10 +304,12 @@ class Recorder:
         omitted = same if self.trainable_only else {}
         if omitted:
             note["omitted"] = omitted
+        # Of a parameter with several names, none is written where the first is not.
+        left_out = {name for name, one in network.named_parameters(remove_duplicate=False) if names[id(one)] in omitted}
         state = {
             uncompiled_name(name): value
-            for name, value in network.state_dict(keep_vars=True).items()
-            if isinstance(value, torch.Tensor) and names.get(id(value)) not in omitted
+            for name, value in network.state_dict().items()
+            if isinstance(value, torch.Tensor) and name not in left_out
         }
         write_state(point_path(self.folder, self.done), state, note)
 
@@ -317,7 +321,8 @@ class Recorder:
             MosoError: Sampled steps are missing, or recording went wrong during training.
         """
         if self._problem is not None:
-            raise MosoError(str(self._problem)) from self._problem
+            what = "" if isinstance(self._problem, MosoError) else f"step {self.done} could not be recorded: "
+            raise MosoError(f"{what}{self._problem}") from self._problem
         if self.total_steps is None:
             write_json(self.folder / "total.json", {"total_steps": self.done})
             return Trajectory.open(self.folder, self.done)
@@ -337,7 +342,15 @@ class Recorder:
 def _network(model: Any) -> nn.Module:
     if not isinstance(model, nn.Module):
         raise MosoError(f"{type(model).__name__} is no torch.nn.Module; write (model, optimizer), in this order")
-    return as_network(model)
+    network = as_network(model)
+    # FSDP, tensor parallelism, ZeRO: no process holds a parameter whole, and to collect it takes all of them.
+    sharded = [name for name, one in network.named_parameters() if hasattr(one, "full_tensor") or hasattr(one, "ds_id")]
+    if sharded or any(type(module).__name__ == "FullyShardedDataParallel" for module in network.modules()):
+        raise MosoError(
+            f"the parameters of this {type(network).__name__} are spread over processes, which the recorder does not "
+            "collect; save whole checkpoints yourself and score them as (state_dict, learning_rate)"
+        )
+    return network
 
 
 def _check_optimizers(network: nn.Module, optimizers: Sequence[Optimizer]) -> None:

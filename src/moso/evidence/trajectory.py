@@ -280,9 +280,7 @@ class _Names:
 
     @classmethod
     def of(cls, model: nn.Module) -> "_Names":
-        tensors = {
-            name: value for name, value in model.state_dict(keep_vars=True).items() if isinstance(value, torch.Tensor)
-        }
+        tensors = {name: value for name, value in model.state_dict().items() if isinstance(value, torch.Tensor)}
         # Layers of peft tell so; a network of transformers has a method of that name, which is something else.
         adapted = [one for one in model.modules() if isinstance(getattr(type(one), "active_adapters", None), property)]
         adapters = tuple(sorted({adapter for one in adapted for adapter in cast(list[str], one.active_adapters)}))
@@ -293,7 +291,8 @@ class _Names:
             if other != name:
                 twice.add(plain_name(name, adapters))
         named = {id(value): name for name, value in model.named_parameters()}
-        first = {name: named.get(id(value), name) for name, value in tensors.items()}
+        every = model.named_parameters(remove_duplicate=False)
+        first = {name: name for name in tensors} | {name: named[id(value)] for name, value in every}
         return cls(tensors, {name: own for name, own in plain.items() if name not in twice}, first, adapters)
 
     def own(self, name: str) -> str:

@@ -11,6 +11,11 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
+# Lightning 2.6 makes tree specifications in a way that PyTorch 2.13 has deprecated, and wishes for more workers;
+# Trainer pins memory for a device that is not here.
+@pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning")
+@pytest.mark.filterwarnings("ignore:The 'train_dataloader' does not have many workers")
+@pytest.mark.filterwarnings("ignore:'pin_memory' argument is set as true but no accelerator is found")
 @pytest.mark.parametrize(
     "page",
     [

@@ -19,6 +19,7 @@ from moso.errors import MosoError
 from moso.evaluation.metrics import PerSample
 from moso.evidence import Estimator, EstimatorName, ParameterFilter, PartitionTerms, Trajectory, step_terms
 from moso.evidence.statistics import renewed_statistics
+from moso.evidence.trajectory import as_network
 from moso.executors import InProcess
 from moso.gradients import Loss, Risk, cross_entropy
 from moso.methods import Method, find_method, methods
@@ -63,8 +64,9 @@ def score(
     `data` is any map-style dataset, or a pair of arrays; it must be the samples themselves, not random crops of
     them. `collate` makes a batch of a list of items, as in a `DataLoader`. `trajectory` is what a `Recorder` left, or
     your own checkpoints as `(state_dict, learning_rate)`; for the latter `total_steps` says how many updates the run
-    had (without it, the checkpoints are taken to be all). `loss` gives one number a sample, `loss(model, batch) ->
-    [batch]`. `method` is the name of a score that follows from step terms, or a `Score` of your own that needs no more.
+    had (without it, the checkpoints are taken to be all), and what was frozen need not be in them (docs/library.md).
+    `loss` gives one number a sample, `loss(model, batch) -> [batch]`. `method` is the name of a score that follows from
+    step terms, or a `Score` of your own that needs no more.
     `parameters` filters by name, e.g. the last layer. `estimator` is `exact`, or cheaper and less true: `subsampled`,
     `sketched`, `last-layer`, or an `Estimator` with settings of its own. `risk` is another one than that of `data`
     itself: a `SampleRisk` of other samples or weights, or a function from the network to one number.
@@ -83,6 +85,9 @@ def score(
     view = as_view(data, collate, numbers=loss is not cross_entropy)
     check_repeatable(view)
     points = trajectory if isinstance(trajectory, Trajectory) else Trajectory.from_states(trajectory, total_steps)
+    model = as_network(model)
+    for point in points:
+        point.check_recorded()
     positions = np.arange(len(view))
     steps = []
     for number, point in enumerate(points, 1):

@@ -51,7 +51,7 @@ def loop(recorder, steps, *, scheduler_first=False, rate=0.1):
         model(torch.ones(1, 3)).sum().backward()
         optimizer.step()
         states[step] = {name: value.clone() for name, value in model.state_dict().items()}
-        if scheduler_first and step > 1:
+        if scheduler_first:
             scheduler.step()
             recorder.step(model, optimizer)
         else:
@@ -96,6 +96,10 @@ def test_recorder_misused_says_so(tmp_path):
     model(torch.ones(1, 2)).sum().backward()
     optimizer.step()
     recorder.step(model, optimizer)
+    recorder.step(model, optimizer)  # no update since: a gradient scaler may have skipped one
+    assert recorder.done == 1
+    for _ in range(2):
+        optimizer.step()
     with pytest.raises(MosoError, match="once after every"):
         recorder.step(model, optimizer)
     with pytest.raises(MosoError, match="training stopped after 1 of 5 steps"):

@@ -12,7 +12,7 @@ from moso.data.views import View, load, split_evenly
 from moso.errors import MosoError, SampleError
 from moso.evidence.estimators import Estimator, EstimatorName, Load, as_estimator
 from moso.evidence.terms import StepTerms
-from moso.evidence.trajectory import TrajectoryPoint, check_fits
+from moso.evidence.trajectory import TrajectoryPoint
 from moso.gradients import (
     PROBES,
     Collated,
@@ -55,6 +55,7 @@ def step_terms(
     >>> step_terms(model, point, view, np.arange(2)).dot.shape
     (1, 2)
     """
+    point = point.fitted_to(model)
     at, batches = prepared(model, point, view, positions, loss, batch_size, parameters, loader_workers)
 
     try:
@@ -99,10 +100,10 @@ def prepared(
         raise MosoError(f"a partition of {len(positions)} samples cannot leave one out; it needs at least 2")
     if batch_size is not None and batch_size < 1:
         raise MosoError(f"batch_size={batch_size}: a batch needs at least 1 sample")
+    point = point.fitted_to(model)
     state = point.state()
-    check_fits(model, state, f"step {point.step} of the trajectory")
     check_finite_state(state, point.step)
-    at = Point.of(model, loss, state, parameters)
+    at = Point.of(model, loss, state, _moving(point, parameters))
 
     def batches(chosen: NDArray[np.int64]) -> Iterator[Any]:
         plan = split_evenly(chosen, size)
@@ -113,9 +114,8 @@ def prepared(
         size = batch_size
     else:
         some = positions[:PROBES]
-        size = batch_size_for(
-            at, to_device(as_batch(view.batch(some, point.epoch), view, some, point.epoch), at.device)
-        )
+        probe = as_batch(view.batch(some, point.epoch), view, some, point.epoch)
+        size = batch_size_for(at, to_device(probe, at.device))
     return at, batches
 
 
@@ -139,6 +139,14 @@ def check_finite_state(state: Mapping[str, torch.Tensor], step: int) -> None:
                 f"{name} is not finite at step {step} of the trajectory: training had diverged there; "
                 "score earlier steps or train with a lower learning rate"
             )
+
+
+def _moving(point: TrajectoryPoint, parameters: ParameterFilter | None) -> ParameterFilter | None:
+    """The user's own filter, and no parameter that did not move at the step."""
+    if not point.groups:
+        return parameters
+    moved = {name for group in point.groups for name in group}
+    return lambda name: name in moved and (parameters is None or parameters(name))
 
 
 def checked(terms: StepTerms, positions: NDArray[np.int64]) -> StepTerms:

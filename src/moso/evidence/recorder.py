@@ -1,36 +1,78 @@
-"""The recorder: three lines in anybody's own training loop leave a trajectory that can be scored."""
+"""The recorder: two lines before anybody's own training leave a trajectory that can be scored."""
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import Any
+from weakref import WeakSet, finalize
 
 import numpy as np
 import torch
 from torch import nn
+from torch.optim import Optimizer
 
 from moso.errors import MosoError
 from moso.evidence.steps import Sampling, sample_steps
-from moso.evidence.trajectory import Trajectory, point_path, write_state
+from moso.evidence.trajectory import Trajectory, as_network, point_path, uncompiled_name, write_state
+from moso.evidence.unmoved import Unmoved
+from moso.evidence.updates import (
+    Unread,
+    Watch,
+    inner_optimizer,
+    learning_rates,
+    moving,
+    parameters_of,
+)
 from moso.files import write_json
 from moso.randomness import hashes
+
+_log = logging.getLogger(__name__)
+
+# The parameters that one rate moves, one pair per parameter group.
+_Moves = list[tuple[float, list[nn.Parameter]]]
+
+
+class Attachment:
+    """What `Recorder.attach` returns: `remove()` ends it, and so does leaving its `with` block."""
+
+    def __init__(self, recorder: "Recorder", model: nn.Module, optimizers: Sequence[Optimizer]) -> None:
+        self.model = model
+        self.optimizers = optimizers
+        self._recorder = recorder
+        self._watch = Watch(recorder._updated, optimizers)
+
+    def remove(self) -> None:
+        """Record no longer; the recorder may be attached again, and goes on counting."""
+        self._watch.remove()
+        if self._recorder._attachment is self:
+            self._recorder._attachment = None
+
+    def __enter__(self) -> "Attachment":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
 
 
 class Recorder:
     """Writes the sampled steps of a training run, and only those.
 
-    Call `step` after every `optimizer.step()`, before the scheduler's, so that the rate is that of the update
-    just made (from the second step on the optimiser itself is watched, and a scheduler stepped too early does
-    no harm). With `total_steps=None` a uniform sample is kept of however many steps there will be.
+    `attach` before training is all: every update is seen where it happens, before any scheduler, in plain loops as in
+    those of accelerate, transformers, Lightning and skorch. Or call `step` after every `optimizer.step()`. With
+    `total_steps=None` a uniform sample is kept of however many steps there will be.
 
     >>> import tempfile
     >>> model = nn.Linear(2, 2)
     >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     >>> recorder = Recorder(tempfile.mkdtemp(), total_steps=20, samples=4, seed=0)
+    >>> _ = recorder.attach(model, optimizer)
     >>> for _ in range(20):
     ...     optimizer.zero_grad()
     ...     model(torch.ones(1, 2)).sum().backward()
     ...     optimizer.step()
-    ...     recorder.step(model, optimizer)
     >>> len(recorder.trajectory), recorder.trajectory.total_steps
     (4, 20)
     """
@@ -44,15 +86,31 @@ class Recorder:
         seed: int = 0,
         sampling: Sampling = "stratified",
         done: int = 0,
+        trainable_only: bool = False,
     ) -> None:
-        """`done` is how many steps an interrupted run had made before; `folder` is created."""
+        """Plan which steps are written.
+
+        Args:
+            folder: Where they go; it is created.
+            total_steps: How many updates training will make, or `None` where that is not known.
+            samples: How many of them are written (the paper's K).
+            seed: Address of the draw.
+            sampling: One step from each of K equal stretches (`stratified`), or any K (`uniform`).
+            done: How many steps an interrupted run had made before.
+            trainable_only: Write what training changes and leave out the rest, such as a frozen network under an
+                adapter; scoring then takes the rest from the network it is given, and checks that it is the same.
+
+        Raises:
+            MosoError: The folder holds another run's trajectory, or the numbers do not go together.
+        """
         self.folder = Path(folder)
         self.total_steps = total_steps
         self.samples = samples
         self.seed = seed
         self.done = done
-        self._watched: torch.optim.Optimizer | None = None
-        self._rates: list[list[float]] = []  # of each update since the last call
+        self.trainable_only = trainable_only
+        if done < 0 or (total_steps is not None and done > total_steps):
+            raise MosoError(f"done={done} steps cannot have been made of {total_steps}; it counts those before")
         if total_steps is None:
             if samples < 1:
                 raise MosoError(f"{samples} time steps were asked for; at least 1 is needed")
@@ -63,6 +121,16 @@ class Recorder:
         for path in self.folder.glob("step-*.safetensors"):
             if int(path.stem.removeprefix("step-")) not in self.planned:
                 raise MosoError(f"{self.folder} holds the trajectory of another run ({path.name}); use a new folder")
+        self._attachment: Attachment | None = None
+        self._attached_once = False
+        self._problem: Exception | None = None
+        self._unmoved = Unmoved(frozen=trainable_only)
+        self._unrecorded: list[str] = []
+        self._this_step: dict[Optimizer, _Moves] = {}  # the updates of the step that attached optimisers are in
+        self._given: WeakSet[Optimizer] = WeakSet()  # the optimisers that `step` was called with
+        # Whoever calls `step` tells of an update when it is over, maybe after a scheduler: rates are noted before.
+        self._unread = Unread()
+        finalize(self, self._unread.remove)
 
     def _lowest(self, steps: Iterable[int]) -> set[int]:
         # The steps with the K lowest hashes are a uniform sample of all steps, whenever the run ends.
@@ -70,62 +138,240 @@ class Recorder:
         order = np.argsort(hashes(candidates, self.seed, "reservoir"), kind="stable")
         return set(candidates[order[: self.samples]].tolist())
 
-    def step(self, model: nn.Module, optimizer: torch.optim.Optimizer, epoch: int = 0) -> None:
-        """Note that the optimiser has made one more update."""
-        rates = self._rates_of_update(optimizer)
+    def attach(self, model: nn.Module, *optimizers: Optimizer) -> Attachment:
+        """Record every update of these optimisers from now on; nothing more is needed in the training loop.
+
+        One step is a run of updates in which each optimiser makes at most one. So if all of them step once per batch,
+        a step is a batch; if one of them steps five times for each time another does, these are five steps, and in four
+        of them the other's parameters have the rate 0. An update that moves nothing is none: those of a batch whose
+        gradients overflowed (`GradScaler`), and those without gradients.
+
+        Nothing that goes wrong here ends the training: it is logged once, and told when `trajectory` is read.
+
+        Args:
+            model: The network, or a wrapper of it (`torch.compile`, data parallelism, accelerate).
+            optimizers: All optimisers that move its parameters, or the proxies of accelerate and Lightning around them.
+                Parameters in none of them are held fixed when samples are scored.
+
+        Returns:
+            A handle with `remove()`, which is also a context manager.
+
+        Raises:
+            MosoError: The recorder is attached already, or these are not the optimisers of this model.
+
+        Example:
+            >>> import tempfile
+            >>> model = nn.Linear(2, 2)
+            >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            >>> recorder = Recorder(tempfile.mkdtemp(), total_steps=None, samples=2)
+            >>> with recorder.attach(model, optimizer):
+            ...     model(torch.ones(1, 2)).sum().backward()
+            ...     optimizer.step()
+            >>> recorder.trajectory[0].groups
+            (('weight', 'bias'),)
+        """
+        if self._attachment is not None:
+            raise MosoError("this recorder is attached already; call remove() on what attach returned to end that")
+        network, found = _network(model), [inner_optimizer(optimizer) for optimizer in optimizers]
+        _check_optimizers(network, found)
+        self._unread.remove()
+        self._attached_once = True
+        self._this_step = {}
+        self._unmoved.look(network, parameters_of(found))
+        self._attachment = Attachment(self, network, found)
+        return self._attachment
+
+    def step(self, model: nn.Module, optimizer: Optimizer, epoch: int = 0) -> None:
+        """Note that the optimiser has made one more update; without one since the last call, there is nothing to note.
+
+        Make the recorder before the first update: the rate of an update is noted while it happens, so that a scheduler
+        may run before this call.
+
+        Raises:
+            MosoError: There were several updates since the last call, or more than `total_steps`.
+        """
+        if self._attached_once:
+            raise MosoError(
+                "this recorder was attached and sees every update itself; take Recorder.step out of the loop, and "
+                "after remove() attach it again"
+            )
+        network, inner = _network(model), inner_optimizer(optimizer)
+        updates, rates = self._unread.take(inner)
+        if inner not in self._given:
+            _check_optimizers(network, [inner])
+            missed = self._unread.missed(inner)
+            if missed and self.done == 0:
+                raise MosoError(
+                    "the optimiser made updates before this recorder was made, so the rate of its last one is not "
+                    "certain; make the Recorder before training, or call recorder.attach(model, optimizer) then"
+                )
+            if not updates:
+                # The optimiser of a run that goes on bears the traces of what it did before.
+                _log.log(
+                    logging.WARNING if missed else logging.INFO,
+                    "Recorder.step saw no update of this %s so far, so no step is recorded: gradients accumulate, a "
+                    "gradient scaler skipped the step, or it was made before the recorder",
+                    type(inner).__name__,
+                )
+            self._given.add(inner)
+        if not updates:
+            return
+        if updates > 1:
+            raise MosoError(
+                f"Recorder.step must be called once after every optimizer.step(), but the optimiser made "
+                f"{updates} updates since step {self.done}; recorder.attach(model, optimizer) needs no call"
+            )
+        self._begin()
+        if self._too_long():
+            raise MosoError(f"step {self.done} was made of a run that was to have {self.total_steps}")
+        # A group that was added after the update has had none, and no rate.
+        moves = [(rate, moving(group)) for rate, group in zip(rates, inner.param_groups, strict=False)]
+        self._write(network, moves, [inner], epoch)
+
+    def _updated(self, optimizer: Optimizer, again: bool) -> None:
+        """One of the attached optimisers made an update."""
+        if self._problem is not None or self._attachment is None:
+            return
+        try:
+            # A class whose `step` calls its parent's ends its update twice; the second end has the last word.
+            if not again and (not self._this_step or optimizer in self._this_step):
+                self._this_step = {}
+                self._begin()
+                if self._too_long():
+                    raise MosoError(self._overrun())
+            rates, groups = learning_rates(optimizer), optimizer.param_groups
+            self._this_step[optimizer] = [(rate, moving(group)) for rate, group in zip(rates, groups, strict=True)]
+            self._write(self._attachment.model, self._moves(), self._attachment.optimizers, 0)
+        except Exception as problem:  # noqa: BLE001 - nobody's training ends for its record; `trajectory` raises it
+            self._problem = problem
+            _log.warning("nothing more is recorded, and training goes on: %s", problem)
+
+    def _moves(self) -> _Moves:
+        """All parameter groups of all attached optimisers; those that have not moved in this step have the rate 0."""
+        assert self._attachment is not None
+        moves: _Moves = []
+        for optimizer in self._attachment.optimizers:
+            still = [(0.0, list(group["params"])) for group in optimizer.param_groups]
+            moves += self._this_step.get(optimizer, still)
+        return moves
+
+    def _begin(self) -> None:
+        """Count a step, and decide whether it is one that is kept."""
         self.done += 1
         if self.total_steps is None:
             kept = self._lowest(self.planned | {self.done})
             for dropped in self.planned - kept:
                 point_path(self.folder, dropped).unlink(missing_ok=True)
             self.planned = kept
-        elif self.done > self.total_steps:
-            raise MosoError(f"step {self.done} was made of a run that was to have {self.total_steps}")
-        if self.done in self.planned:
-            self._write(model, optimizer, rates, epoch)
 
-    def _rates_of_update(self, optimizer: torch.optim.Optimizer) -> list[float]:
-        if optimizer is not self._watched:
-            self._watched = optimizer
-            optimizer.register_step_post_hook(lambda stepped, *_: self._rates.append(_current_rates(stepped)))
-            return _current_rates(optimizer)
-        if len(self._rates) != 1:
+    def _too_long(self) -> bool:
+        return self.total_steps is not None and self.done > self.total_steps
+
+    def _overrun(self) -> str:
+        return (
+            f"training made more than the {self.total_steps} steps that the recorder was told of, so those it has are "
+            f"not a sample of the whole run; give total_steps=None where their number is not certain"
+        )
+
+    def _write(self, network: nn.Module, moves: _Moves, optimizers: Sequence[Optimizer], epoch: int) -> None:
+        if self.done not in self.planned:
+            return
+        names = {id(parameter): uncompiled_name(name) for name, parameter in network.named_parameters()}
+        groups = [(rate, [names[id(one)] for one in moved if id(one) in names]) for rate, moved in moves]
+        groups = [(rate, moved) for rate, moved in groups if moved]
+        if not groups:
             raise MosoError(
-                f"Recorder.step must be called once after every optimizer.step(), but the optimiser made "
-                f"{len(self._rates)} updates since step {self.done}"
+                f"at step {self.done} the optimiser moved no parameter of the model that it was attached to"
             )
-        return self._rates.pop()
-
-    def _write(self, model: nn.Module, optimizer: torch.optim.Optimizer, rates: list[float], epoch: int) -> None:
+        same, changed = self._unmoved.look(network, parameters_of(optimizers))
+        if changed and not self._unrecorded:
+            _log.warning(
+                "%s changes, but no recorded optimiser moves it: this trajectory cannot be scored; "
+                "record with attach(model, first_optimizer, second_optimizer), all optimisers at once",
+                changed[0],
+            )
+        self._unrecorded += [name for name in changed if name not in self._unrecorded]
         note: dict[str, Any] = {
             "format": 1,
             "step": self.done,
             "epoch": epoch,
             "total_steps": self.total_steps,
-            "learning_rates": rates,
+            "learning_rates": [rate for rate, _ in groups],
+            "groups": [moved for _, moved in groups],
         }
-        if len(optimizer.param_groups) > 1:
-            names = {id(parameter): name for name, parameter in model.named_parameters()}
-            note["groups"] = [
-                [names[id(parameter)] for parameter in group["params"] if id(parameter) in names]
-                for group in optimizer.param_groups
-            ]
-        write_state(point_path(self.folder, self.done), model.state_dict(), note)
+        if self._unrecorded:
+            note["unrecorded"] = list(self._unrecorded)
+        omitted = same if self.trainable_only else {}
+        if omitted:
+            note["omitted"] = omitted
+        # Of a parameter with several names, none is written where the first is not.
+        left_out = {name for name, one in network.named_parameters(remove_duplicate=False) if names[id(one)] in omitted}
+        state = {
+            uncompiled_name(name): value
+            for name, value in network.state_dict().items()
+            if isinstance(value, torch.Tensor) and name not in left_out
+        }
+        write_state(point_path(self.folder, self.done), state, note)
 
     @property
     def trajectory(self) -> Trajectory:
-        """What was recorded so far."""
+        """What was recorded so far.
+
+        Raises:
+            MosoError: Sampled steps are missing, or recording went wrong during training.
+        """
+        if self._problem is not None:
+            what = "" if isinstance(self._problem, MosoError) else f"step {self.done} could not be recorded: "
+            raise MosoError(f"{what}{self._problem}") from self._problem
         if self.total_steps is None:
             write_json(self.folder / "total.json", {"total_steps": self.done})
             return Trajectory.open(self.folder, self.done)
+        if self._too_long():
+            raise MosoError(self._overrun())
         missing = [step for step in sorted(self.planned) if not point_path(self.folder, step).exists()]
         if missing:
             raise MosoError(
                 f"training stopped after {self.done} of {self.total_steps} steps: "
-                f"sampled step {missing[0]} was never reached"
+                f"sampled step {missing[0]} was never reached; give total_steps=None where the number of updates is "
+                "not certain (those that a gradient scaler skips are none), or take what there is with "
+                f"moso.Trajectory.open(folder, total_steps={self.done})"
             )
         return Trajectory.open(self.folder)
 
 
-def _current_rates(optimizer: torch.optim.Optimizer) -> list[float]:
-    return [float(group["lr"]) for group in optimizer.param_groups]
+def _network(model: Any) -> nn.Module:
+    if not isinstance(model, nn.Module):
+        raise MosoError(f"{type(model).__name__} is no torch.nn.Module; write (model, optimizer), in this order")
+    network = as_network(model)
+    # FSDP, tensor parallelism, ZeRO: no process holds a parameter whole, and to collect it takes all of them.
+    sharded = [name for name, one in network.named_parameters() if hasattr(one, "full_tensor") or hasattr(one, "ds_id")]
+    if sharded or any(type(module).__name__ == "FullyShardedDataParallel" for module in network.modules()):
+        raise MosoError(
+            f"the parameters of this {type(network).__name__} are spread over processes, which the recorder does not "
+            "collect; save whole checkpoints yourself and score them as (state_dict, learning_rate)"
+        )
+    return network
+
+
+def _check_optimizers(network: nn.Module, optimizers: Sequence[Optimizer]) -> None:
+    """Refuse optimisers that are not the network's, or that share parameters."""
+    if not optimizers:
+        raise MosoError("no optimiser was given; write attach(model, optimizer)")
+    if len(set(optimizers)) < len(optimizers):
+        raise MosoError(f"the same {type(optimizers[0]).__name__} was given twice")
+    names = {id(parameter): name for name, parameter in network.named_parameters()}
+    seen: set[int] = set()
+    for optimizer in optimizers:
+        own = parameters_of([optimizer]) & names.keys()
+        if not own:
+            raise MosoError(
+                f"{type(optimizer).__name__} moves no parameter of this {type(network).__name__}; "
+                "give the model that is trained, not a copy, and make the optimiser from its parameters"
+            )
+        shared = sorted(names[one] for one in own & seen)
+        if shared:
+            raise MosoError(
+                f"{shared[0]} is in two of the optimisers, so its learning rate is not certain; attach one, "
+                "remove() it when the other takes over, and attach that"
+            )
+        seen |= own

@@ -4,11 +4,12 @@ Step `t` is the parameters **after** update `t` together with the rate **of** up
 one safetensors file that says itself what it is; no pickle is ever involved.
 """
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -26,7 +27,10 @@ _METADATA = "moso"  # one key: safetensors does not promise the order of several
 class TrajectoryPoint:
     """One sampled step: its number, its rates, and where its state is.
 
-    `groups` are the parameter names of each of the optimiser's groups; empty where there is one group.
+    `groups` are the names of the parameters that move at each of the rates; parameters in none of them did not move and
+    are held fixed. Without `groups` all trainable parameters move at the one rate. `omitted` are the parameters that
+    were left out of the state because training did not change them, each with its `fingerprint`. `unrecorded` are
+    parameters that did change although no recorded optimiser moves them: such a step cannot be scored.
     """
 
     step: int
@@ -35,6 +39,8 @@ class TrajectoryPoint:
     epoch: int = 0
     path: Path | None = None
     memory: State | None = None
+    omitted: Mapping[str, str] = field(default_factory=dict)
+    unrecorded: tuple[str, ...] = ()
 
     @property
     def learning_rate(self) -> float:
@@ -52,9 +58,46 @@ class TrajectoryPoint:
 
     def load_into(self, model: nn.Module) -> None:
         """Give the model this point's parameters and buffers."""
-        state = self.state()
-        check_fits(model, state, f"step {self.step} of the trajectory")
-        model.load_state_dict(state)
+        model.load_state_dict(self.fitted_to(model).state(), strict=False)
+
+    def fitted_to(self, model: nn.Module) -> "TrajectoryPoint":
+        """The same point, its state in memory and by the network's own names.
+
+        The network may be the bare one where training had it in wrappers. The state need not be whole: parameters that
+        do not move, and buffers beside them, are the network's own where the state has none.
+
+        Raises:
+            MosoError: The state is not one of this network, or not all that training changed is recorded.
+
+        Example:
+            >>> network = nn.Linear(2, 2)
+            >>> state = {f"module.{name}": value for name, value in network.state_dict().items()}
+            >>> sorted(TrajectoryPoint(1, (0.1,), memory=state).fitted_to(network).state())
+            ['bias', 'weight']
+        """
+        what = f"step {self.step} of the trajectory"
+        self.check_recorded()
+        names = _Names.of(model)
+        groups = tuple(tuple(names.own(name) for name in group) for group in self.groups)
+        moved = {name for group in groups for name in group} if groups else None
+        state = _fitted(model, names, self.state(), moved, what)
+        for name, expected in self.omitted.items():
+            own = names.own(name)
+            if own not in state and fingerprint(names.tensor(own, what)) != expected:
+                raise MosoError(
+                    f"{what} holds only what training moved, and {own} of the network is another than that of "
+                    "training; give the network the weights that training started from"
+                )
+        return replace(self, groups=groups, path=None, memory=state, omitted={})
+
+    def check_recorded(self) -> None:
+        """Refuse a step at which parameters had changed that no recorded optimiser moves."""
+        if self.unrecorded:
+            more = f" (and {len(self.unrecorded) - 1} more)" if len(self.unrecorded) > 1 else ""
+            raise MosoError(
+                f"{self.unrecorded[0]}{more} had changed by step {self.step}, but no recorded optimiser moves it: "
+                "record with attach(model, first_optimizer, second_optimizer), all optimisers at once"
+            )
 
 
 class Trajectory(Sequence[TrajectoryPoint]):
@@ -92,8 +135,17 @@ class Trajectory(Sequence[TrajectoryPoint]):
         for path in sorted(Path(folder).glob("step-*.safetensors")):
             with _opened(path) as file:
                 note = _note(file, path)
-            groups = tuple(tuple(names) for names in note.get("groups", ()))
-            points.append(TrajectoryPoint(note["step"], tuple(note["learning_rates"]), groups, note["epoch"], path))
+            points.append(
+                TrajectoryPoint(
+                    note["step"],
+                    tuple(note["learning_rates"]),
+                    tuple(tuple(names) for names in note.get("groups", ())),
+                    note["epoch"],
+                    path,
+                    omitted=note.get("omitted", {}),
+                    unrecorded=tuple(note.get("unrecorded", ())),
+                )
+            )
             totals.add(note["total_steps"])
         if not points:
             raise MosoError(f"there is no trajectory in {folder}")
@@ -156,3 +208,141 @@ def check_fits(model: nn.Module, state: Mapping[str, torch.Tensor], what: str) -
                 f"{what} does not fit the network: {name} is {found.get(name, 'missing')} there and "
                 f"{expected.get(name, 'missing')} in the network"
             )
+
+
+def fingerprint(tensor: torch.Tensor) -> str:
+    """A hash of every bit of a tensor.
+
+    >>> fingerprint(torch.zeros(2)) == fingerprint(torch.tensor([0.0, 1e-30]))
+    False
+    """
+    bits = tensor.detach().cpu().contiguous().flatten().view(torch.uint8)
+    return hashlib.blake2b(bits.numpy().data, digest_size=16).hexdigest()
+
+
+def as_network(model: nn.Module) -> nn.Module:
+    """The network out of the wrappers that training puts around it: compiled, or spread over processes or devices.
+
+    >>> network = nn.Linear(1, 1)
+    >>> as_network(nn.DataParallel(network)) is network
+    True
+    """
+    parallel = (nn.DataParallel, nn.parallel.DistributedDataParallel)
+    while True:
+        inner = model.module if isinstance(model, parallel) else getattr(model, "_orig_mod", None)
+        if not isinstance(inner, nn.Module):
+            return model
+        model = inner
+
+
+def uncompiled_name(name: str) -> str:
+    """A parameter's name without the mark of `torch.compile`, which may be on any of its modules.
+
+    >>> uncompiled_name("encoder._orig_mod.weight")
+    'encoder.weight'
+    """
+    return ".".join(part for part in name.split(".") if part != "_orig_mod")
+
+
+def plain_name(name: str, adapters: Iterable[str] = ()) -> str:
+    """A parameter's name without what wrappers and adapters put into it.
+
+    `module.` is of (distributed) data parallelism, `_orig_mod.` of `torch.compile`, `base_model.model.` of peft; in its
+    files peft also leaves out the adapter's own name.
+
+    >>> plain_name("module._orig_mod.encoder.0.weight")
+    'encoder.0.weight'
+    >>> plain_name("base_model.model.query.lora_A.default.weight", ["default"])
+    'query.lora_A.weight'
+    """
+    parts = uncompiled_name(name).split(".")
+    while len(parts) > 1 and parts[0] == "module":
+        parts = parts[1:]
+    if parts[:2] == ["base_model", "model"] and len(parts) > 2:
+        parts = parts[2:]
+    for adapter in adapters:
+        if adapter in parts[1:]:
+            last = len(parts) - 1 - parts[::-1].index(adapter)
+            parts = parts[: last - (parts[last - 1] == "modules_to_save")] + parts[last + 1 :]
+            if parts[-2:] == ["lora_magnitude_vector", "weight"]:
+                parts = parts[:-1]
+    return ".".join(parts)
+
+
+@dataclass(frozen=True)
+class _Names:
+    """The names of a network's tensors, and how to find them under others."""
+
+    tensors: dict[str, torch.Tensor]  # what a state_dict holds, one parameter under two names twice
+    plain: dict[str, str]
+    first: dict[str, str]  # of a parameter with several names, the one that named_parameters has
+    adapters: tuple[str, ...]
+
+    @classmethod
+    def of(cls, model: nn.Module) -> "_Names":
+        tensors = {name: value for name, value in model.state_dict().items() if isinstance(value, torch.Tensor)}
+        # Layers of peft tell so; a network of transformers has a method of that name, which is something else.
+        adapted = [one for one in model.modules() if isinstance(getattr(type(one), "active_adapters", None), property)]
+        adapters = tuple(sorted({adapter for one in adapted for adapter in cast(list[str], one.active_adapters)}))
+        plain: dict[str, str] = {}
+        twice = set()
+        for name in tensors:
+            other = plain.setdefault(plain_name(name, adapters), name)
+            if other != name:
+                twice.add(plain_name(name, adapters))
+        named = {id(value): name for name, value in model.named_parameters()}
+        every = model.named_parameters(remove_duplicate=False)
+        first = {name: name for name in tensors} | {name: named[id(value)] for name, value in every}
+        return cls(tensors, {name: own for name, own in plain.items() if name not in twice}, first, adapters)
+
+    def own(self, name: str) -> str:
+        """The network's own name, or the same where the network has nothing of the kind."""
+        if name not in self.tensors:
+            # A module may have the name of an adapter: what fits without taking it out is left as it is.
+            plain = plain_name(name)
+            name = self.plain.get(plain) or self.plain.get(plain_name(plain, self.adapters), name)
+        return self.first.get(name, name)
+
+    def tensor(self, name: str, what: str) -> torch.Tensor:
+        """A tensor of the network."""
+        if name not in self.tensors:
+            raise MosoError(f"{what} does not fit the network: it speaks of {name}, which the network does not have")
+        return self.tensors[name]
+
+
+def _fitted(
+    model: nn.Module, names: _Names, state: Mapping[str, torch.Tensor], moved: set[str] | None, what: str
+) -> State:
+    """The state by the network's names; refused where it is another network's, or lacks what training changed."""
+    found: State = {}
+    for name, value in state.items():
+        own = names.own(name)
+        if own in found and fingerprint(found[own]) != fingerprint(value):
+            raise MosoError(f"{what} does not fit the network: it has two values for {own}")
+        if own in names.tensors and value.shape != names.tensors[own].shape:
+            raise MosoError(
+                f"{what} does not fit the network: {own} is {tuple(value.shape)} there and "
+                f"{tuple(names.tensors[own].shape)} in the network"
+            )
+        found[own] = value
+    strange = [name for name in found if name not in names.tensors]
+    parameters = dict(model.named_parameters())
+    trained = {name for name, value in parameters.items() if (value.requires_grad if moved is None else name in moved)}
+    missing = [name for name in parameters if name in trained and name not in found]
+    # Frozen parameters are what they are. Buffers change with the parameters beside them: batch-norm's statistics do.
+    homes = {name.rpartition(".")[0] for name in trained}
+    whole = found.keys() >= parameters.keys()
+    missing += [
+        name
+        for name, first in names.first.items()
+        if first not in {*found, *parameters} and (whole or name.rpartition(".")[0] in homes)
+    ]
+    if missing or strange:
+        lacks = f"it lacks {_listed(missing)}" if missing else ""
+        has = f"it has {_listed(strange)}, which the network does not have" if strange else ""
+        raise MosoError(f"{what} does not fit the network: {' and '.join(filter(None, (lacks, has)))}")
+    return found
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else "")

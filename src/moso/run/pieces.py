@@ -39,7 +39,7 @@ from moso.run.training import (
 from moso.run.watching import watched
 from moso.selection import kept_count
 from moso.training.in_run import InRun
-from moso.training.loop import TrainingData, threads, train
+from moso.training.loop import OnStep, TrainingData, threads, train
 
 
 @dataclass(frozen=True)
@@ -75,32 +75,35 @@ def train_partition(
     home, training = partition_training(job, seed, part, columns, early, final, replay)
     if is_trained(home, training):
         return
-    recorder: Recorder | None = None
-
-    def record(model: nn.Module, optimizer: torch.optim.Optimizer, step: int, epoch: int) -> None:
-        nonlocal recorder
-        if recorder is None:
-            c = job.configuration
-            recorder = Recorder(
-                home / "trajectory" / part_name(part),
-                total_steps=job.total_steps(training.positions),
-                samples=c.time_steps,
-                seed=seed,
-                sampling=c.sampling,
-                done=step - 1,
-            )
-        recorder.step(model, optimizer, epoch)
-
     in_run = _in_run(job, seed, part) if job.configuration.estimator == IN_RUN else None
     train_network(
         job,
         progress,
         training,
         at_start(job, seed),
-        on_step=record if in_run is None else None,
+        on_step=_recording(job, home, training) if in_run is None else None,
         in_run=in_run,
         label=f"surrogate {part + 1}/{job.configuration.partitions}, seed {seed}",
     )
+
+
+def _recording(job: Job, home: Path, training: Training) -> OnStep:
+    """What writes the sampled steps of a partition's training as they are made."""
+    c = job.configuration
+    # Made before training, because the rate of an update is noted while it happens.
+    recorder = Recorder(
+        home / "trajectory" / training.name,
+        total_steps=job.total_steps(training.positions),
+        samples=c.time_steps,
+        seed=training.seed,
+        sampling=c.sampling,
+    )
+
+    def record(model: nn.Module, optimizer: torch.optim.Optimizer, step: int, epoch: int) -> None:
+        recorder.done = step - 1  # training may go on where it was interrupted
+        recorder.step(model, optimizer, epoch)
+
+    return record
 
 
 def partition_training(

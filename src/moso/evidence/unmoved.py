@@ -1,0 +1,44 @@
+"""Parameters that no recorded optimiser moves, and whether they stand still all the same."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from torch import nn
+
+from moso.evidence.trajectory import fingerprint, uncompiled_name
+
+
+@dataclass
+class Unmoved:
+    """What the parameters were that are in no recorded optimiser, when they were first looked at.
+
+    Trainable ones are looked at, for a second optimiser may move them; with `frozen` all others as well.
+
+    >>> network = nn.Linear(2, 1)
+    >>> unmoved = Unmoved()
+    >>> unmoved.look(network, moved=[id(network.weight)])
+    ({'bias': ...}, [])
+    >>> _ = nn.init.constant_(network.bias, 7)
+    >>> unmoved.look(network, moved=[id(network.weight)])
+    ({}, ['bias'])
+    """
+
+    frozen: bool = False
+    fingerprints: dict[str, str] = field(default_factory=dict)
+
+    def look(self, network: nn.Module, moved: Collection[int]) -> tuple[dict[str, str], list[str]]:
+        """Those that still are what they were, with their fingerprints, and the trainable ones that are not.
+
+        `moved` are the ids of the parameters that recorded optimisers move.
+        """
+        same, changed = {}, []
+        for full_name, parameter in network.named_parameters():
+            name = uncompiled_name(full_name)
+            if id(parameter) in moved or not (self.frozen or parameter.requires_grad):
+                continue
+            now = fingerprint(parameter)
+            if self.fingerprints.setdefault(name, now) == now:
+                same[name] = now
+            elif parameter.requires_grad:
+                changed.append(name)
+        return same, changed

@@ -31,7 +31,8 @@ _T = torch.Tensor
 _TRANSPOSED: list[Any] = [_T.T, _T.mT, _T.H, _T.mH]  # properties, which mypy takes for tensors
 _ISOMETRIES: frozenset[Any] = frozenset(
     {*(own.__get__ for own in _TRANSPOSED), _T.t, _T.transpose, _T.permute, _T.view, _T.reshape, _T.unsqueeze,
-     _T.squeeze, _T.flatten, _T.contiguous, _T.clone, _T.movedim, torch.transpose, torch.permute, torch.reshape, torch.unsqueeze,
+     _T.squeeze, _T.flatten, _T.contiguous, _T.clone, _T.movedim, torch.transpose, torch.permute, torch.reshape,
+     torch.unsqueeze,
      torch.squeeze, torch.flatten, torch.t, torch.movedim, torch.clone, torch.view_as_complex, torch.view_as_real,
      _T.swapaxes, torch.swapaxes, _T.view_as, _T.reshape_as, _T.narrow, torch.narrow, _T.float, _T.double}
 )  # fmt: skip

@@ -58,11 +58,11 @@ class Autoencoder(nn.Module):
         down = {1: nn.Conv1d, 3: nn.Conv3d}[dimensions]
         up = {1: nn.ConvTranspose1d, 3: nn.ConvTranspose3d}[dimensions]
         self.layers = nn.Sequential(
-            down(2, 16, 3, stride=2, padding=1),
+            down(2, 32, 3, stride=2, padding=1),
             nn.GELU(),
-            up(16, 16, 3, stride=1, padding=1, groups=2),
+            up(32, 32, 3, stride=1, padding=1, groups=2),
             nn.GELU(),
-            up(16, 2, 4, stride=2, padding=1),
+            up(32, 2, 4, stride=2, padding=1),
         )
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
@@ -82,10 +82,10 @@ class SqueezeExcite(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.stem = nn.Conv2d(3, 16, 3, stride=2, padding=1)
-        self.depthwise, self.pointwise = nn.Conv2d(16, 16, 5, padding=2, groups=16), nn.Conv2d(16, 16, 1)
-        self.squeeze, self.excite = nn.Linear(16, 4), nn.Linear(4, 16)
-        self.head = nn.Linear(16, 10)
+        self.stem = nn.Conv2d(3, 32, 3, stride=2, padding=1)
+        self.depthwise, self.pointwise = nn.Conv2d(32, 32, 5, padding=2, groups=32), nn.Conv2d(32, 32, 1)
+        self.squeeze, self.excite = nn.Linear(32, 8), nn.Linear(8, 32)
+        self.head = nn.Linear(32, 10)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """`[batch, 3, size, size]` to logits `[batch, classes]`."""
@@ -97,26 +97,26 @@ class SqueezeExcite(nn.Module):
 
 def depthwise_separable() -> nn.Module:
     """A stack of depthwise separable convolutions with batch-norm, as in MobileNet."""
-    layers: list[nn.Module] = [nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.SiLU()]
+    layers: list[nn.Module] = [nn.Conv2d(3, 32, 3, padding=1, bias=False), nn.BatchNorm2d(32), nn.SiLU()]
     for stride in (2, 1, 2):
-        layers += [nn.Conv2d(16, 16, 3, stride, 1, groups=16, bias=False), nn.BatchNorm2d(16), nn.SiLU()]
-        layers += [nn.Conv2d(16, 16, 1, bias=False), nn.BatchNorm2d(16), nn.SiLU()]
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10))
+        layers += [nn.Conv2d(32, 32, 3, stride, 1, groups=32, bias=False), nn.BatchNorm2d(32), nn.SiLU()]
+        layers += [nn.Conv2d(32, 32, 1, bias=False), nn.BatchNorm2d(32), nn.SiLU()]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 10))
 
 
 def group_norm() -> nn.Module:
     """Convolutions between group-norms, and an RMS-norm before the classifier."""
     return nn.Sequential(
-        nn.Conv2d(3, 16, 3, padding=1),
-        nn.GroupNorm(4, 16),
+        nn.Conv2d(3, 32, 3, padding=1),
+        nn.GroupNorm(4, 32),
         nn.SiLU(),
-        nn.Conv2d(16, 16, 3, stride=2, padding=1),
-        nn.GroupNorm(4, 16),
+        nn.Conv2d(32, 32, 3, stride=2, padding=1),
+        nn.GroupNorm(4, 32),
         nn.SiLU(),
         nn.AdaptiveAvgPool2d(2),
         nn.Flatten(),
-        nn.RMSNorm(64),
-        nn.Linear(64, 10),
+        nn.RMSNorm(128),
+        nn.Linear(128, 10),
     )
 
 
@@ -125,7 +125,7 @@ NETWORKS = {
     "transposed-1d": Network(
         "ConvTranspose1d autoencoder",
         lambda: Autoencoder(1),
-        lambda count: list(torch.randn(count, 2, 32)),
+        lambda count: list(torch.randn(count, 2, 128)),
         reconstruction_loss,
     ),
     "transposed-3d": Network(

@@ -12,7 +12,8 @@ from torch.nn.utils import parametrizations
 from benchmarks.zoo.problem import Network
 from benchmarks.zoo.routed import class_loss
 
-FEATURES, WIDTH, CLASSES, LENGTH, HEADS = 32, 96, 5, 12, 4
+FEATURES, WIDTH, CLASSES, LENGTH, HEADS = 64, 192, 5, 16, 4
+WORDS = 300
 
 
 def weight(*shape: int) -> nn.Parameter:
@@ -63,8 +64,8 @@ class Bilinear(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.left, self.right = nn.Linear(FEATURES, 8), nn.Linear(FEATURES, 6)
-        self.both, self.head = nn.Bilinear(8, 6, WIDTH), nn.Linear(WIDTH, CLASSES)
+        self.left, self.right = nn.Linear(FEATURES, 16), nn.Linear(FEATURES, 12)
+        self.both, self.head = nn.Bilinear(16, 12, 48), nn.Linear(48, CLASSES)
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """`[batch, features]` to logits `[batch, classes]`."""
@@ -73,14 +74,14 @@ class Bilinear(nn.Module):
         return logits
 
 
-def parametrized(kind: Callable[[nn.Module], nn.Module]) -> Callable[[], nn.Module]:
+def parametrized(kind: Callable[[nn.Module], nn.Module], width: int = WIDTH) -> Callable[[], nn.Module]:
     """A maker of two layers whose weights are functions of other parameters."""
     return lambda: nn.Sequential(
-        kind(nn.Linear(FEATURES, WIDTH)),
+        kind(nn.Linear(FEATURES, width)),
         nn.Tanh(),
-        kind(nn.Linear(WIDTH, WIDTH)),
+        kind(nn.Linear(width, width)),
         nn.Tanh(),
-        nn.Linear(WIDTH, CLASSES),
+        nn.Linear(width, CLASSES),
     )
 
 
@@ -108,7 +109,7 @@ class TiedDecoder(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.words, self.positions = nn.Embedding(40, WIDTH), nn.Embedding(LENGTH, WIDTH)
+        self.words, self.positions = nn.Embedding(WORDS, WIDTH), nn.Embedding(LENGTH, WIDTH)
         self.mix, self.norm = nn.Linear(WIDTH, WIDTH), nn.LayerNorm(WIDTH)
 
     def forward(self, words: torch.Tensor) -> torch.Tensor:
@@ -147,8 +148,8 @@ class FourierOperator(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.lift, self.project = nn.Conv1d(1, 16, 1), nn.Conv1d(16, 1, 1)
-        self.layers = nn.ModuleList(FourierLayer(16, 8) for _ in range(2))
+        self.lift, self.project = nn.Conv1d(1, 32, 1), nn.Conv1d(32, 1, 1)
+        self.layers = nn.ModuleList(FourierLayer(32, 12) for _ in range(2))
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """`[batch, 1, points]` to the same."""
@@ -187,7 +188,7 @@ NETWORKS = {
     "bilinear": Network("F.bilinear", Bilinear, vectors, class_loss),
     "weight-norm": Network("weight norm", parametrized(parametrizations.weight_norm), vectors, class_loss),
     "spectral-norm": Network("spectral norm", parametrized(parametrizations.spectral_norm), vectors, class_loss),
-    "orthogonal": Network("orthogonal weights", parametrized(parametrizations.orthogonal), vectors, class_loss),
+    "orthogonal": Network("orthogonal weights", parametrized(parametrizations.orthogonal, 64), vectors, class_loss),
     "tied-autoencoder": Network(
         "decoder of the encoder's weight, transposed",
         TiedAutoencoder,
@@ -197,7 +198,7 @@ NETWORKS = {
     "tied-decoder": Network(
         "language model with tied embeddings",
         TiedDecoder,
-        lambda count: list(torch.randint(0, 40, (count, LENGTH + 1))),
+        lambda count: list(torch.randint(0, WORDS, (count, LENGTH + 1))),
         next_word_loss,
     ),
     "fourier": Network("Fourier neural operator, complex weights", FourierOperator, functions, operator_loss),

@@ -10,7 +10,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence
 from benchmarks.zoo.problem import Network
 from benchmarks.zoo.routed import class_loss
 
-FEATURES, WIDTH, LENGTH, CLASSES = 12, 32, 12, 5
+FEATURES, WIDTH, LENGTH, CLASSES = 16, 64, 12, 5
 
 
 class Recurrent(nn.Module):

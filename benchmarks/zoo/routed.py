@@ -8,7 +8,7 @@ from torch import nn
 
 from benchmarks.zoo.problem import Network
 
-WIDTH, LENGTH, CLASSES, EXPERTS = 64, 10, 5, 4
+WIDTH, LENGTH, CLASSES, EXPERTS = 96, 10, 5, 4
 MASKED = -100
 
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from benchmarks.zoo.problem import Network
 
-FEATURES, WIDTH, CLASSES, WORDS = 12, 64, 4, 200
+FEATURES, WIDTH, CLASSES, WORDS = 16, 128, 4, 500
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from benchmarks.zoo.adapters import adapt
 from benchmarks.zoo.problem import Network
 from moso.models.compat import import_transformers
 
-WORDS, WIDTH, LENGTH, CLASSES, HEADS = 100, 48, 16, 6, 4
+WORDS, WIDTH, LENGTH, CLASSES, HEADS = 200, 96, 24, 6, 4
 MASKED = -100
 ADAPTED = ("q_proj", "v_proj", "o_proj")
 
@@ -151,12 +151,12 @@ def encoder_loss(model: nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tens
 
 
 def texts(count: int) -> list[Any]:
-    """16 words each, as pretraining cuts them from a long text."""
+    """24 words each, as pretraining cuts them from a long text."""
     return [{"input_ids": words} for words in torch.randint(0, WORDS, (count, LENGTH))]
 
 
 def sentences(count: int) -> list[Any]:
-    """Words of 6 to 16, padded at their end, with a mask and a label."""
+    """6 to 24 words, padded at their end, with a mask and a label."""
     words, labels = torch.randint(1, WORDS, (count, LENGTH)), torch.randint(0, CLASSES, (count,))
     mask = (torch.arange(LENGTH) < torch.randint(6, LENGTH + 1, (count, 1))).long()
     words = words * mask

@@ -13,23 +13,29 @@ from benchmarks.zoo.problem import checkpoints, make
 from benchmarks.zoo.truth import true_scores
 from moso.errors import MosoError
 
-N, STEPS = 26, 11
-BATCH = 8  # 26 samples are batches of 7, 7, 6 and 6
+N, STEPS = 25, 11
+BATCH = 7  # 25 samples are batches of 7, 6, 6 and 6
 LIMITS = {torch.float32: 1e-5, torch.float64: 1e-9}
 # Batches of these cannot be taken apart again, or the network keeps state of its own: a sentence that says so will do.
 MAY_BE_REFUSED = {"graph", "embedding-bag-offsets", "deep-sets", "levit"}
 
 
+# Two checkpoints show what outlives the first one; rounding shows at one.
+CHECKPOINTS = {torch.float32: 1, torch.float64: 2}
+
+
 @cache
-def truth(name: str) -> np.ndarray:
-    network = ZOO[name]
-    return true_scores(make(network, torch.float64, samples=N), checkpoints(network, torch.float64), STEPS)
+def truth(name: str, number: int) -> np.ndarray:
+    """The scores that checkpoint `number` alone would give."""
+    problem, states = make(ZOO[name], torch.float64, samples=N), checkpoints(ZOO[name], torch.float64)
+    return true_scores(problem, states[number : number + 1], STEPS)
 
 
 @pytest.mark.parametrize("dtype", LIMITS, ids=["float32", "float64"])
 @pytest.mark.parametrize("name", ZOO)
 def test_scores_are_those_of_brute_force(name, dtype):
-    problem, states = make(ZOO[name], dtype, samples=N), checkpoints(ZOO[name], dtype)
+    count = CHECKPOINTS[dtype]
+    problem, states = make(ZOO[name], dtype, samples=N), checkpoints(ZOO[name], dtype, count=count)
     try:
         found = moso.score(
             problem.model,
@@ -44,7 +50,8 @@ def test_scores_are_those_of_brute_force(name, dtype):
         if name in MAY_BE_REFUSED:
             return
         raise
-    assert largest_error(found, truth(name)) <= LIMITS[dtype]
+    expected = np.mean([truth(name, number) for number in range(count)], axis=0)
+    assert largest_error(found, expected) <= LIMITS[dtype]
 
 
 def test_the_zoo_has_what_was_promised():

@@ -18,6 +18,7 @@ from moso.gradients.probe import PROBES
 from moso.gradients.risk import Risk, RiskFunction, SampleRisk, class_weights, risk_gradient
 from moso.gradients.sketch import sketched_time_step, sketches
 from moso.gradients.subsampled import subsampled_time_step
+from moso.gradients.sweep import without_identities
 
 __all__ = [
     "PROBES",
@@ -50,4 +51,5 @@ __all__ = [
     "subsampled_time_step",
     "time_step",
     "to_device",
+    "without_identities",
 ]

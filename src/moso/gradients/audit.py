@@ -16,13 +16,11 @@ from moso.errors import MosoError, SampleError
 from moso.gradients.losses import batch_length, one_of, to_device, wide
 from moso.gradients.point import Groups, Point, Tensors, evaluation_mode
 from moso.gradients.slow import gradients_of_one
-from moso.gradients.trust import gradients_by, mixes
+from moso.gradients.trust import ROUGH_TOLERANCE, TOLERANCE, gradients_by, mixes
 from moso.randomness import generator
 
 # Samples that are compared with plain autograd at every time step.
 AUDITED = 2
-# What is allowed for rounding, as a share of the size of what is compared: in float32 and wider, and below.
-TOLERANCE, ROUGH_TOLERANCE = 1e-3, 5e-2
 
 
 def squared_sizes(direction: Tensors, groups: Groups) -> list[float]:
@@ -35,18 +33,18 @@ def _squared(tensor: torch.Tensor) -> float:
     return norm * norm
 
 
-def _tolerance(direction: Tensors) -> float:
-    return ROUGH_TOLERANCE if any(value.dtype.itemsize < 4 for value in direction.values()) else TOLERANCE
+def _tolerance(direction: Tensors, rough: bool) -> float:
+    return ROUGH_TOLERANCE if rough or any(value.dtype.itemsize < 4 for value in direction.values()) else TOLERANCE
 
 
-def adds_up(mean: Tensors, dots: NDArray[np.float64], groups: Groups) -> bool:
+def adds_up(mean: Tensors, dots: NDArray[np.float64], groups: Groups, rough: bool = False) -> bool:
     """Whether the mean of `G . g_z` is `|G|^2` in every group, up to rounding.
 
     >>> mean = {"weight": torch.tensor([3.0, 4.0])}
     >>> adds_up(mean, np.array([[20.0, 30.0]]), (("weight",),)), adds_up(mean, np.array([[20.0, 40.0]]), (("weight",),))
     (True, False)
     """
-    tolerance = _tolerance(mean)
+    tolerance = _tolerance(mean, rough)
     return all(
         abs(float(row.mean()) - size) <= tolerance * float(np.abs(row).mean()) + 1e-30
         for row, size in zip(dots, squared_sizes(mean, groups), strict=True)
@@ -69,10 +67,12 @@ class Audit:
     Args:
         count: How many samples there are; None where that is not known, and some of the first batch are taken.
         direction: What the draw is addressed by, so that no two moments of training draw the same samples.
+        rough: Whether something is computed in half precision.
     """
 
     count: int | None
     direction: Tensors
+    rough: bool = False
     _chosen: set[int] = field(init=False)
     _kept: list[_Sample] = field(init=False, default_factory=list)
 
@@ -108,7 +108,7 @@ class Audit:
     def _passes(self, point: Point, groups: Groups, direction: Tensors, dots: Any, norms: Any, sample: _Sample) -> bool:
         def agree(gradients: Tensors) -> bool:
             found = dots[:, sample.position], None if norms is None else norms[:, sample.position]
-            return _agree(gradients, groups, direction, *found)
+            return _agree(gradients, groups, direction, *found, _tolerance(gradients, self.rough))
 
         loss, gradients = gradients_of_one(point, one_of(sample.batch, sample.number))
         if agree(gradients):
@@ -117,13 +117,13 @@ class Audit:
         leaves = {name: value.detach().requires_grad_() for name, value in point.trained.items()}
         losses = point.losses(leaves, to_device(sample.batch, point.device))
         alone, together = float(loss[0]), float(losses[sample.number].detach())
-        if abs(together - alone) > TOLERANCE * (TOLERANCE + abs(alone)):
+        tolerance = _tolerance(gradients, self.rough)
+        if abs(together - alone) > tolerance * (tolerance + abs(alone)):
             raise mixes()
         return agree(gradients_by(losses[sample.number], leaves))
 
 
-def _agree(gradients: Tensors, groups: Groups, direction: Tensors, dots: Any, norms: Any) -> bool:
-    tolerance = _tolerance(gradients)
+def _agree(gradients: Tensors, groups: Groups, direction: Tensors, dots: Any, norms: Any, tolerance: float) -> bool:
     sizes = squared_sizes(direction, groups)
     truths = squared_sizes(gradients, groups)
     largest = max(truths)
@@ -139,8 +139,6 @@ def _agree(gradients: Tensors, groups: Groups, direction: Tensors, dots: Any, no
 
 
 def _product(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    if one.is_complex():
-        return (one.conj() * other).real.sum()
     return wide(one.flatten()) @ wide(other.flatten())
 
 

@@ -26,6 +26,7 @@ from moso.gradients.layers.recurrent import RECURRENT, unrolled
 from moso.gradients.owners import Owners
 
 Visit = Callable[[Call, torch.Tensor], None]
+Signature = dict[str, tuple[Any, ...]]
 _T = torch.Tensor
 # A gradient keeps its norm on the way back through these, whatever the shape.
 _TRANSPOSED: list[Any] = [_T.T, _T.mT, _T.H, _T.mH]  # properties, which mypy takes for tensors
@@ -46,6 +47,7 @@ class Watching(TorchFunctionMode):
         shapes: By the first parameter of a place, the shapes of the outputs of its calls.
         given_layouts: The parameters met in calls whose layout the call itself tells (rows, recurrent networks).
         changing: The parameters met after rows were chosen by value, which another batch may choose otherwise.
+        rough: Whether some call was in half precision.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class Watching(TorchFunctionMode):
         self.grown: set[str] = set()
         self.given_layouts: set[str] = set()
         self.changing: set[str] = set()
+        self.rough = False
         self.owners = Owners(batch, row_owners)
         self._folded: dict[int, torch.Tensor] = {}
         # A dummy leaf that keeps an output in the graph when no earlier tensor requires a gradient.
@@ -236,6 +239,7 @@ class Watching(TorchFunctionMode):
         layout: Layout | None = None, rows: torch.Tensor | None = None, filled_later: bool = False,
     ) -> torch.Tensor:  # fmt: skip
         self.uses.update(places.values())
+        self.rough = self.rough or output.dtype in (torch.float16, torch.bfloat16)
         if layout is None:
             names = self._note_shape(places, output)
             if self.visit is not None:
@@ -329,6 +333,16 @@ class Watching(TorchFunctionMode):
         if result is not None and rows is not None:
             self.owners.mark(result[0], rows)
         return result
+
+    def signature(self) -> Signature:
+        """By parameter, the shapes of its calls' outputs, up to the number of samples."""
+        found = {}
+        for name, shapes in self.shapes.items():
+            second = self.layouts.get(name) == "second"
+            found[name] = tuple(
+                (shape[0], *shape[2:]) if second else (shape[0] / self.batch, *shape[1:]) for shape in shapes
+            )
+        return found
 
 
 class StructureError(RuntimeError):

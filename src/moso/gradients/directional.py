@@ -22,7 +22,7 @@ from moso.gradients.losses import batch_length, wide
 from moso.gradients.point import Point, Tensors
 from moso.gradients.probe import first_samples
 from moso.gradients.slow import announce
-from moso.gradients.sweep import draw_weights, spread_out, watching_for
+from moso.gradients.sweep import loss_weights, spread_out, watching_for
 from moso.gradients.trust import TOLERANCE, Knowledge, trusted_plan
 
 Route = Callable[[Any], torch.Tensor]
@@ -148,8 +148,6 @@ def backward_derivative(
         direction: `V`, by parameter.
         compared: Whether a sweep over this batch has compared the closed forms with autograd.
     """
-    if not compared:
-        trusted_plan(point, known, batch)
     plan, count = known.plan, batch_length(batch)
     dots = [wide(torch.zeros(count, device=point.device))]
     leaves = {name: point.trained[name].detach().requires_grad_() for name in plan.routes.layouts}
@@ -162,10 +160,14 @@ def backward_derivative(
     watching = watching_for(point, plan, batch, visit, leaves)
     with watching:
         losses = point.losses({**point.trained, **leaves, **spread}, batch)
+    if not compared and known.uncompared(count)(watching.signature(), frozenset(watching.changing)):
+        watching.visit = None
+        trusted_plan(point, known, batch)
+        return backward_derivative(point, known, batch, direction)
     moved.update({
         place: pushed_forward(place, leaves, direction) for place in watching.uses if place.tensor is not None
     })  # fmt: skip
-    weights = draw_weights(count, 1, losses.detach())
+    weights = loss_weights(count, 1, losses.detach())
     if losses.requires_grad:
         (losses * weights).sum().backward()  # type: ignore[no-untyped-call]
     watching.visit = None

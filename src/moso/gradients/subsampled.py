@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moso.errors import MosoError
-from moso.gradients.engine import TimeStep, directional_derivatives, first_sweep
+from moso.gradients.audit import adds_up
+from moso.gradients.engine import TimeStep, directional_derivatives, first_sweep, surely
 from moso.gradients.point import Batches, Groups, Point
 
 
@@ -43,9 +44,15 @@ def subsampled_time_step(
     if m < 2:
         raise MosoError(f"a mean gradient of {m} of {N} samples cannot leave one out; take a larger share")
     groups = point.checked_groups(groups)
-    mean, norms, plan = first_sweep(point, share, groups)
-    a = directional_derivatives(point, batches, mean, groups, plan)
-    squared_norm = np.zeros_like(a)
-    squared_norm[:, inside] = norms
-    a[:, inside] = (m * a[:, inside] - norms) / (m - 1)
-    return TimeStep(mean, ((N - 1) * a + squared_norm) / N, squared_norm)
+
+    def measure(slow: bool) -> TimeStep | None:
+        mean, norms, known = first_sweep(point, share, groups, slow)
+        a = directional_derivatives(point, batches, mean, groups, known)
+        if not adds_up(mean, a[:, inside], groups, known.rough):
+            return None
+        squared_norm = np.zeros_like(a)
+        squared_norm[:, inside] = norms
+        a[:, inside] = (m * a[:, inside] - norms) / (m - 1)
+        return TimeStep(mean, ((N - 1) * a + squared_norm) / N, squared_norm)
+
+    return surely(point, measure)

@@ -11,6 +11,8 @@ would be another one than autograd's (`trust.py`).
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -18,7 +20,7 @@ from typing import Any
 import torch
 
 from moso.errors import MosoError
-from moso.gradients.calls import Watching
+from moso.gradients.calls import Signature, Watching
 from moso.gradients.layers import Call, Place
 from moso.gradients.layers.operation import chunks, from_each, squares, weighted_sum
 from moso.gradients.losses import batch_length, wide
@@ -28,7 +30,6 @@ from moso.gradients.point import Point, Tensors
 
 # A use of a place that waits for the others: the call, the role in it, and its input and output gradient.
 _Use = tuple[Call, str, torch.Tensor, torch.Tensor]
-Signature = dict[str, tuple[Any, ...]]
 Apart = Callable[[Signature, frozenset[str]], frozenset[str]]
 
 
@@ -44,6 +45,7 @@ class Swept:
         unseen: The parameters that a gradient reached on a way that was not watched.
         apart: The parameters whose sums are this batch's alone.
         depends: Whether the losses depended on any differentiated parameter.
+        rough: Whether some of it was computed in half precision.
     """
 
     total: Tensors
@@ -53,13 +55,30 @@ class Swept:
     unseen: frozenset[str] = frozenset()
     apart: frozenset[str] = frozenset()
     depends: bool = True
+    rough: bool = False
 
 
-def draw_weights(count: int, seed: int, like: torch.Tensor) -> torch.Tensor:
+# Whether time steps end with their identities; off only to measure what they cost.
+identities_hold: ContextVar[bool] = ContextVar("identities_hold", default=True)
+
+
+@contextmanager
+def without_identities() -> Iterator[None]:
+    """Time steps without the identities that they end with: for measuring what those cost, and for nothing else."""
+    token = identities_hold.set(False)
+    try:
+        yield
+    finally:
+        identities_hold.reset(token)
+
+
+def loss_weights(count: int, seed: int, like: torch.Tensor) -> torch.Tensor:
     """Weights of samples' losses `[count]`: powers of two of either sign, all of them among any sixteen neighbours.
 
     Powers of two go into a number and out of it again without rounding.
     """
+    if not identities_hold.get():
+        return torch.ones(count).to(like)
     values = torch.tensor([sign * 2.0**power for power in range(-4, 4) for sign in (-1, 1)], dtype=torch.float64)
     generator = torch.Generator().manual_seed(seed)
     blocks = [values[torch.randperm(len(values), generator=generator)] for _ in range(-(-count // len(values)))]
@@ -87,11 +106,11 @@ def sweep_batch(
         losses = point.losses({**point.trained, **sums.leaves, **spread}, batch)
     if len(losses) != count:
         raise MosoError(f"the loss gave {len(losses)} values for {count} samples; it must give one per sample")
-    signature, changing = sums.signature(), frozenset(sums.watching.changing)
+    signature, changing = sums.watching.signature(), frozenset(sums.watching.changing)
     alone = frozenset[str]() if apart is None or total is None else apart(signature, changing)
     for name in alone:
         sums.total[name] = torch.zeros_like(point.trained[name])
-    weights = draw_weights(count, seed, losses.detach())
+    weights = loss_weights(count, seed, losses.detach())
     sums.scales = 1 / weights
     if losses.requires_grad:
         (losses * weights).sum().backward()  # type: ignore[no-untyped-call]
@@ -108,7 +127,7 @@ def sweep_batch(
                 pieces[name].append(wide(gradient.flatten(1)).square().sum(1))
                 total[name] += gradient.sum(0)
         norms.update({name: torch.cat(values) for name, values in pieces.items()})
-    return Swept(total, norms, signature, changing, sums.unseen(), alone, losses.requires_grad)
+    return Swept(total, norms, signature, changing, sums.unseen(), alone, losses.requires_grad, sums.watching.rough)
 
 
 def spread_out(point: Point, plan: Plan, count: int) -> Tensors:
@@ -236,16 +255,6 @@ class _Sums:
         else:
             [back] = torch.autograd.grad(place.tensor, [self.leaves[name]], total.to(place.tensor), retain_graph=True)
             own.add_(back)
-
-    def signature(self) -> Signature:
-        """By parameter, the shapes of its calls' outputs, up to the number of samples."""
-        found = {}
-        for name, shapes in self.watching.shapes.items():
-            second = self.watching.layouts.get(name) == "second"
-            found[name] = tuple(
-                (shape[0], *shape[2:]) if second else (shape[0] / self._count, *shape[1:]) for shape in shapes
-            )
-        return found
 
     def unseen(self) -> frozenset[str]:
         """Parameters that autograd brought a gradient to, although every way to them was to be cut."""

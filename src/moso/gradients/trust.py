@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from moso.errors import MosoError, SampleError
-from moso.gradients.calls import StructureError
+from moso.gradients.calls import Signature, StructureError
 from moso.gradients.fitting import is_out_of_memory
 from moso.gradients.folding import Fold
 from moso.gradients.layers import Layout
@@ -24,11 +24,12 @@ from moso.gradients.plan import Plan, Routes
 from moso.gradients.point import Point, Tensors
 from moso.gradients.probe import PROBES, SPREAD_NUMBERS, find_routes, first_samples, spread_shapes
 from moso.gradients.slow import announce, gradients_of_one, slow_route
-from moso.gradients.sweep import Apart, Signature, Swept, sweep_batch
+from moso.gradients.sweep import Apart, Swept, sweep_batch
 
 # Samples whose norms are compared, of those that have a gradient.
 COMPARED = 3
-TOLERANCE = 1e-3
+# What is allowed for rounding, as a share of the size of what is compared: in float32 and wider, and below.
+TOLERANCE, ROUGH_TOLERANCE = 1e-3, 5e-2
 NORM_ROUNDING, TOTAL_ROUNDING = 1e-10, 1e-5
 # Ways in which a parameter's layout can be told from that of another which looks the same.
 _ALTERNATIVES: dict[Layout, Layout] = {"first": "inner"}
@@ -43,6 +44,7 @@ class Knowledge:
         samples: How many samples it was found with.
         seen: By parameter, the signatures of calls that were compared with autograd and were right.
         route: How derivatives along a direction are taken, once that is known.
+        rough: Whether some of it is computed in half precision, where rounding is a share of everything.
         forward_folds: For forward mode, the convolutions that do the work of the batch-norm behind them.
     """
 
@@ -51,6 +53,7 @@ class Knowledge:
     plan: Plan
     samples: int
     route: Literal["forward", "backward"] | None = None
+    rough: bool = False
     forward_folds: Mapping[str, Fold] = field(default_factory=dict)
     seen: dict[str, set[tuple[Any, ...]]] = field(default_factory=dict)
 
@@ -151,6 +154,7 @@ def trusted_sweep(point: Point, known: Knowledge, batch: Any, total: Tensors | N
         known.plan = _planned(point, plan.routes.without(failing), batch)
         raise RestartError from problem
     check_finite(swept)
+    known.rough = known.rough or swept.rough
     # A parameter without a gradient in this batch adds nothing, whoever it is given to; it is looked at another time.
     doubtful = frozenset(name for name in swept.apart if bool(swept.norms[name].any()))
     wrong = set(swept.unseen)
@@ -158,7 +162,7 @@ def trusted_sweep(point: Point, known: Knowledge, batch: Any, total: Tensors | N
         known.plan = _planned(point, plan.routes.without(wrong), batch)
         raise RestartError
     if doubtful - wrong:
-        wrong |= find_wrong(point, swept, doubtful - wrong, batch)
+        wrong |= find_wrong(point, swept, doubtful - wrong, batch, frozenset(known.seen))
     known.believe(doubtful - wrong, swept.signature, count)
     if wrong:
         swept = _mended(point, known, swept, wrong, batch)
@@ -242,16 +246,21 @@ def _failing(point: Point, plan: Plan, batch: Any) -> set[str]:
     return failing or set(plan.routes.covered)
 
 
-def find_wrong(point: Point, swept: Swept, names: frozenset[str], batch: Any) -> set[str]:
-    """Of these parameters, those whose sum of gradients or squared norms are not what plain autograd gives."""
+def find_wrong(
+    point: Point, swept: Swept, names: frozenset[str], batch: Any, seen: frozenset[str] = frozenset()
+) -> set[str]:
+    """Of these parameters, those whose sum of gradients or squared norms are not what plain autograd gives.
+
+    Norms follow from the same calls in the same way each time, and are not compared again for those that were `seen`.
+    """
     some = point.only(names)
     leaves = {name: value.detach().requires_grad_() for name, value in some.trained.items()}
     losses = some.losses(leaves, batch)
     truth = gradients_by(losses.sum(), leaves, keep=True)
     sizes = {name: float(wide(swept.norms[name]).sum()) ** 0.5 for name in names}
-    floor = TOTAL_ROUNDING * max(sizes.values())
-    wrong = {name for name in names if not _distance(swept.total[name], truth[name]) <= TOLERANCE * sizes[name] + floor}
-    return wrong | _wrong_norms(some, swept, names - wrong, batch, losses, leaves)
+    floor, tolerance = TOTAL_ROUNDING * max(sizes.values()), ROUGH_TOLERANCE if swept.rough else TOLERANCE
+    wrong = {name for name in names if not _distance(swept.total[name], truth[name]) <= tolerance * sizes[name] + floor}
+    return wrong | _wrong_norms(some, swept, names - wrong - seen, batch, losses, leaves)
 
 
 def _distance(one: torch.Tensor, other: torch.Tensor) -> float:
@@ -267,16 +276,18 @@ def _wrong_norms(
     for number in _shown_by(swept, names):
         found = {name: float(swept.norms[name][number]) for name in names}
         _, alone = gradients_of_one(point, one_of(batch, number))
-        off = {name for name in names if not _same_norm(found[name], alone[name], largest)}
+        off = {name for name in names if not _same_norm(found[name], alone[name], largest, swept.rough)}
         if off:
             # Rounding may put a ReLU on the other side of its kink: once more among the same neighbours.
             together = gradients_by(losses[number], leaves, keep=True)
-            wrong |= {name for name in off if not _same_norm(found[name], together[name], largest)}
+            wrong |= {name for name in off if not _same_norm(found[name], together[name], largest, swept.rough)}
     return wrong
 
 
-def _same_norm(found: float, gradient: torch.Tensor, largest: float) -> bool:
-    expected = float(wide(gradient.abs() if gradient.is_complex() else gradient).square().sum())
+def _same_norm(found: float, gradient: torch.Tensor, largest: float, rough: bool) -> bool:
+    expected = float(wide(gradient).square().sum())
+    if rough:
+        return abs(found - expected) <= ROUGH_TOLERANCE * (expected + ROUGH_TOLERANCE * largest)
     return abs(found - expected) <= TOLERANCE * expected + NORM_ROUNDING * largest
 
 

@@ -1,8 +1,9 @@
 """What every time step ends with: identities that a gradient given to the wrong sample cannot pass.
 
 The mean of `G . g_z` is `|G|^2`. `G` is a sum in which every gradient carries the random weight of the sample it was
-given to (`sweep.py`), so the identity is about every batch, not about the sum alone. A few samples, drawn over the
-data, are compared with plain autograd in both terms beside it.
+given to (`sweep.py`), so the identity is about every batch, not about the sum alone. For neighbours of a sample that is
+drawn over the data, `V . grad(sum s_z l_z)` with random signs is `sum s_z (V . g_z)`. And a few samples, drawn over the
+data, are compared with plain autograd in both terms.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from moso.errors import MosoError, SampleError
-from moso.gradients.losses import batch_length, one_of, to_device, wide
+from moso.gradients.losses import batch_length, one_of, part_of, to_device, wide
 from moso.gradients.point import Groups, Point, Tensors, evaluation_mode
 from moso.gradients.slow import gradients_of_one
 from moso.gradients.trust import ROUGH_TOLERANCE, TOLERANCE, gradients_by, mixes
@@ -21,6 +22,8 @@ from moso.randomness import generator
 
 # Samples that are compared with plain autograd at every time step.
 AUDITED = 2
+# Neighbours of one of them whose products are held, with random signs, against one backward pass.
+SIGNED = 16
 
 
 def squared_sizes(direction: Tensors, groups: Groups) -> list[float]:
@@ -103,7 +106,30 @@ class Audit:
     ) -> bool:
         """Whether the terms `[groups, samples]` of the kept samples are those of plain autograd."""
         with evaluation_mode(point.model):
-            return all(self._passes(point, groups, direction, dots, norms, sample) for sample in self._kept)
+            return self._signed_passes(point, groups, direction, dots) and all(
+                self._passes(point, groups, direction, dots, norms, sample) for sample in self._kept
+            )
+
+    def _signed_passes(self, point: Point, groups: Groups, direction: Tensors, dots: NDArray[np.float64]) -> bool:
+        """Whether `V . grad(sum s_z l_z)` by plain autograd is `sum s_z (V . g_z)` for the neighbours of a sample."""
+        if not self._kept:
+            return True
+        sample, count = self._kept[0], batch_length(self._kept[0].batch)
+        start = max(0, min(sample.number - SIGNED // 2, count - SIGNED))
+        some = part_of(sample.batch, start, min(count, start + SIGNED))
+        leaves = {name: value.detach().requires_grad_() for name, value in point.trained.items()}
+        losses = point.losses(leaves, to_device(some, point.device))
+        signs = torch.from_numpy(generator("signs", sample.position).choice([-1.0, 1.0], len(losses)))
+        gradients = gradients_by((losses * signs.to(losses)).sum(), leaves)
+        first = sample.position - sample.number + start
+        for number, group in enumerate(groups):
+            found = dots[number, first : first + len(losses)]
+            names = [name for name in group if name in direction]
+            expected = sum(float(_product(direction[name], gradients[name])) for name in names)
+            allowed = _tolerance(gradients, self.rough) * (float(np.abs(found).sum()) + abs(expected))
+            if not abs(expected - float(signs.numpy() @ found)) <= allowed + 1e-30:
+                return False
+        return True
 
     def _passes(self, point: Point, groups: Groups, direction: Tensors, dots: Any, norms: Any, sample: _Sample) -> bool:
         def agree(gradients: Tensors) -> bool:

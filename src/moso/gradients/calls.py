@@ -23,12 +23,13 @@ from moso.gradients.layers.attention import attention
 from moso.gradients.layers.elementwise import DIVISIONS, OVERWRITING, added, multiplied
 from moso.gradients.layers.linear import linear
 from moso.gradients.layers.recurrent import RECURRENT, unrolled
-from moso.gradients.owners import Owners
+from moso.gradients.owners import FOLLOWED, Owners
 
 Visit = Callable[[Call, torch.Tensor], None]
 Signature = dict[str, tuple[Any, ...]]
 _T = torch.Tensor
 # A gradient keeps its norm on the way back through these, whatever the shape.
+_PROPERTY = type(_T.__dict__.get("shape", vars(torch._C.TensorBase)["shape"]).__get__)
 _TRANSPOSED: list[Any] = [_T.T, _T.mT, _T.H, _T.mH]  # properties, which mypy takes for tensors
 _ISOMETRIES: frozenset[Any] = frozenset(
     {*(own.__get__ for own in _TRANSPOSED), _T.t, _T.transpose, _T.permute, _T.view, _T.reshape, _T.unsqueeze,
@@ -37,6 +38,9 @@ _ISOMETRIES: frozenset[Any] = frozenset(
      torch.squeeze, torch.flatten, torch.t, torch.movedim, torch.clone, torch.view_as_complex, torch.view_as_real,
      _T.swapaxes, torch.swapaxes, _T.view_as, _T.reshape_as, _T.narrow, torch.narrow, _T.float, _T.double}
 )  # fmt: skip
+
+
+_NOTHING: dict[str, Any] = {}
 
 
 class Watching(TorchFunctionMode):
@@ -48,6 +52,7 @@ class Watching(TorchFunctionMode):
         given_layouts: The parameters met in calls whose layout the call itself tells (rows, recurrent networks).
         changing: The parameters met after rows were chosen by value, which another batch may choose otherwise.
         rough: Whether some call was in half precision.
+        bytes: The memory of all calls' inputs and outputs.
     """
 
     def __init__(
@@ -89,6 +94,7 @@ class Watching(TorchFunctionMode):
         self.given_layouts: set[str] = set()
         self.changing: set[str] = set()
         self.rough = False
+        self.bytes = 0
         self.owners = Owners(batch, row_owners)
         self._folded: dict[int, torch.Tensor] = {}
         # A dummy leaf that keeps an output in the graph when no earlier tensor requires a gradient.
@@ -102,6 +108,10 @@ class Watching(TorchFunctionMode):
     ) -> Any:
         """Let everything pass, and look at the calls in which parameters meet samples."""
         kwargs = kwargs or {}
+        if type(func) is _PROPERTY:  # a shape, a type, a device; rarely a tensor
+            output = func(*args)
+            if not isinstance(output, torch.Tensor):
+                return output
         if func is F.multi_head_attention_forward:
             result = attention(self._attention_linear, *args, **kwargs)
             return func(*args, **kwargs) if result is None else result
@@ -111,13 +121,13 @@ class Watching(TorchFunctionMode):
             done = self._folded.pop(id(args[0] if args else kwargs["input"]), None)
             if done is not None:
                 return done
-        tensors = list(_tensors(args, kwargs))
+        tensors = list(_tensors(args, kwargs) if kwargs else _tensors(args, _NOTHING))
         touched = [place for tensor in tensors if (place := self.places.get(id(tensor))) is not None]
         if not touched:
             output = func(*args, **kwargs)
             if all(id(tensor) in self._constants for tensor in tensors):
                 self._keep_constant(output)
-            else:
+            elif isinstance(output, torch.Tensor) or func in FOLLOWED:
                 self._forget_overwritten(func, args, output)
                 self.owners.follow(func, args, kwargs, tensors, output)
             return output
@@ -223,10 +233,11 @@ class Watching(TorchFunctionMode):
     ) -> torch.Tensor:
         """A call with a closed form: its output, watched."""
         places = {role: self.places[id(given[role])] for role in operation.roles if id(given.get(role)) in self.places}
+        if self.owners.idle:
+            return self._watch(operation, func, given, places, output)
         rows = self.owners.of(_tensors(args, kwargs), output)
         names = {name for place in places.values() for name in place.names}
-        if rows is not None or self.owners.chosen:
-            self.changing |= names
+        self.changing |= names
         if rows is not None:
             self.given_layouts |= names
         watched = self._watch(operation, func, given, places, output, "rows" if rows is not None else None, rows)
@@ -250,6 +261,7 @@ class Watching(TorchFunctionMode):
             return output
         fixed = {role: given[role].detach() for role in places}
         a = given["input"].detach()
+        self.bytes += a.nbytes + output.nbytes
         call = Call(operation, func, {**given, "input": a, **fixed}, places, self.batch, layout, rows)
         return _watched(output, self._anchor, _Visitor(self.visit, call, None if filled_later else a._version))
 
@@ -270,6 +282,7 @@ class Watching(TorchFunctionMode):
         self.uses.update(places.values())
         names = self._note_shape(places, output)
         a = given["input"].detach()
+        self.bytes += a.nbytes + output.nbytes
         call = Call(folded_convolution, func, {**given, "input": a}, places, self.batch)
         assert self.visit is not None
         if not _fits("first", output.shape, self.batch):
@@ -395,8 +408,7 @@ class _Visitor:
         if self.version is not None and call.a._version != self.version:
             names = ", ".join(place.name for place in call.places.values())
             raise RuntimeError(f"the input that met {names} was overwritten before its gradient was needed")
-        with torch.no_grad():
-            self.visit(call, b)
+        self.visit(call, b)
 
 
 class _Watch(torch.autograd.Function):

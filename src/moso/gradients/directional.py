@@ -22,7 +22,7 @@ from moso.gradients.losses import batch_length, wide
 from moso.gradients.point import Point, Tensors
 from moso.gradients.probe import first_samples
 from moso.gradients.slow import announce
-from moso.gradients.sweep import loss_weights, spread_out, watching_for
+from moso.gradients.sweep import Kept, loss_weights, spread_out, watching_for
 from moso.gradients.trust import TOLERANCE, Knowledge, trusted_plan
 
 Route = Callable[[Any], torch.Tensor]
@@ -180,6 +180,17 @@ def backward_derivative(
     return found
 
 
+def kept_derivative(kept: Kept, direction: Tensors) -> torch.Tensor:
+    """The same from what a sweep has kept of a batch's calls, without a pass through the network, `[batch]`."""
+    derived = {place for call, _ in kept.calls for place in call.places.values() if place.tensor is not None}
+    with torch.enable_grad():
+        moved = {place: pushed_forward(place, kept.leaves, direction) for place in derived}
+    total = wide(torch.zeros_like(kept.scales))
+    for call, b in kept.calls:
+        total += wide(ghost_dot(call, b, lambda place: moved_along(place, direction, moved)))
+    return (total + _along(kept.spread, direction, len(total)).to(total.device)) * wide(kept.scales)
+
+
 def moved_along(
     place: Place, direction: Mapping[str, torch.Tensor], moved: Mapping[Place, torch.Tensor]
 ) -> torch.Tensor | None:
@@ -217,9 +228,11 @@ def ghost_dot(call: Call, b: torch.Tensor, moved: Callable[[Place], torch.Tensor
     own: dict[str, Any] = {}
     for role in call.operation.roles:
         given = call.given.get(role)
-        if given is not None:
-            value = moved(call.places[role]) if role in call.places else None
-            own[role] = torch.zeros_like(given) if value is None else value.to(given)
+        value = moved(call.places[role]) if role in call.places else None
+        if value is not None:
+            own[role] = value.to(call.a if given is None else given)
+        elif given is not None:
+            own[role] = torch.zeros_like(given)
     if call.operation is embedding and call.given.get("padding_idx") is not None:
         # The padding row is looked up like any other, but has no gradient.
         own["weight"] = own["weight"].clone()

@@ -1,11 +1,12 @@
 """The engine's verbs: directional derivatives, squared norms, and a time step in two sweeps.
 
 The first sweep over the data adds up the mean gradient `G` and takes `|g_z|^2` of every sample on the way; the second
-takes `G . g_z` in forward mode. No gradient of a sample outlives the layer it was formed for. A time step ends with
+takes `G . g_z` in forward mode, or from what the first one has kept of its calls, as far as there was room. No gradient
+of a sample outlives the layer it was formed for. A time step ends with
 identities that hold for right numbers only (`audit.py`); one that fails them is done again, one sample at a time.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,15 +17,18 @@ from numpy.typing import NDArray
 from moso.columns import Growing
 from moso.errors import MosoError, SampleError
 from moso.gradients.audit import Audit, adds_up, blame
-from moso.gradients.directional import Route, route_for
+from moso.gradients.directional import Route, kept_derivative, route_for
 from moso.gradients.fitting import Fitting, TooLargeError, is_out_of_memory
 from moso.gradients.losses import batch_length, wide
 from moso.gradients.plan import Plan, Routes
 from moso.gradients.point import Batches, Groups, Point, Tensors, through
 from moso.gradients.probe import first_samples
 from moso.gradients.slow import announce, slow_route
-from moso.gradients.sweep import Swept, identities_hold
+from moso.gradients.sweep import Kept, Swept, identities_hold
 from moso.gradients.trust import Knowledge, RestartError, forget, knowledge_of, trusted_sweep
+
+# Bytes of calls that the first sweep may keep for the second, which then needs no pass through the network for them.
+KEPT_CALLS = 512 * 2**20
 
 
 @dataclass(frozen=True)
@@ -65,20 +69,38 @@ def surely(point: Point, measure: Callable[[bool], TimeStep | None]) -> TimeStep
     return step
 
 
+@dataclass(frozen=True)
+class FirstSweep:
+    """What the first sweep over the data gives.
+
+    Attributes:
+        mean: `G`, by parameter.
+        norms: `|g_z|^2`, `[groups, samples]`.
+        known: How they were found.
+        kept: By the number of a batch's first sample, what is left of the batch's calls, as far as there was room.
+    """
+
+    mean: Tensors
+    norms: NDArray[np.float64]
+    known: Knowledge
+    kept: Mapping[int, Kept]
+
+
 def _two_sweeps(point: Point, batches: Batches, groups: Groups, slow: bool) -> TimeStep | None:
     """A time step, or None where its numbers do not pass the identities."""
-    mean, norms, known = first_sweep(point, batches, groups, slow)
+    first = first_sweep(point, batches, groups, slow)
+    mean, norms, rough = first.mean, first.norms, first.known.rough
     if not identities_hold.get():
-        return TimeStep(mean, directional_derivatives(point, batches, mean, groups, known, Audit(0, mean)), norms)
-    audit = Audit(norms.shape[1], mean, known.rough)
-    dots = directional_derivatives(point, batches, mean, groups, known, audit)
-    whole = adds_up(mean, dots, groups, known.rough) and audit.passes(point, groups, mean, dots, norms)
+        return TimeStep(mean, directional_derivatives(point, batches, mean, groups, first, Audit(0, mean)), norms)
+    audit = Audit(norms.shape[1], mean, rough)
+    dots = directional_derivatives(point, batches, mean, groups, first, audit)
+    whole = adds_up(mean, dots, groups, rough) and audit.passes(point, groups, mean, dots, norms)
     return TimeStep(mean, dots, norms) if whole else None
 
 
 def squared_norms(point: Point, batches: Batches, groups: Groups = ()) -> NDArray[np.float64]:
     """`|g_z|^2` for every sample and parameter group, `[groups, samples]`."""
-    return first_sweep(point, batches, point.checked_groups(groups))[1]
+    return first_sweep(point, batches, point.checked_groups(groups), room=0).norms
 
 
 def directional_derivatives(
@@ -86,7 +108,7 @@ def directional_derivatives(
     batches: Batches,
     direction: Tensors,
     groups: Groups = (),
-    known: Knowledge | None = None,
+    first: FirstSweep | None = None,
     audit: Audit | None = None,
 ) -> NDArray[np.float64]:
     """`V . g_z` for every sample and parameter group, `[groups, samples]`; `V` is any `direction`.
@@ -96,46 +118,56 @@ def directional_derivatives(
         batches: The samples.
         direction: `V`, by parameter.
         groups: Names of parameters whose parts are taken apart.
-        known: What a first sweep over the same samples has found out; without it the samples are audited here.
+        first: What a first sweep over the same samples gave; without it the samples are audited here.
         audit: Is shown the samples on their way.
     """
     groups = point.checked_groups(groups)
-    rows = Growing(len(groups))
+    parts = [{name: direction[name] for name in group} for group in groups]
+    rows, fitting, seen = Growing(len(groups)), Fitting(), 0
+    kept = {} if first is None else first.kept
     routes: list[Route] = []
-    fitting, own = Fitting(), audit
-    seen = 0
+    own = audit
 
     def derivatives(piece: Any) -> torch.Tensor:
         return torch.stack([wide(route(piece)) for route in routes]).cpu()
 
     for batch in through(point, batches):
+        count = batch_length(batch)
         with _blaming(point, batch, seen):
-            if not routes:
-                compared = known is not None
-                known = known or knowledge_of(point, batch)
-                parts = [{name: direction[name] for name in group} for group in groups]
-                routes = [route_for(point, batch, part, known, compared) for part in parts]
-                own = audit or Audit(None, direction)
-            assert own is not None
+            own = own or Audit(None, direction)
             own.look(batch, seen)
-            for part in fitting.pieces(batch, derivatives):
-                rows.add(part.numpy())
-            seen += batch_length(batch)
-    found = rows.done()
-    if audit is None and own is not None and not own.passes(point, groups, direction, found, None):
+            if seen in kept and len(kept[seen].scales) == count:
+                rows.add(torch.stack([kept_derivative(kept[seen], part) for part in parts]).cpu().numpy())
+            else:
+                if not routes:
+                    known = knowledge_of(point, batch) if first is None else first.known
+                    routes = [route_for(point, batch, part, known, first is not None) for part in parts]
+                for found in fitting.pieces(batch, derivatives):
+                    rows.add(found.numpy())
+            seen += count
+    dots = rows.done()
+    if audit is None and own is not None and not own.passes(point, groups, direction, dots, None):
         raise MosoError(
             f"derivatives of {type(point.model).__name__} along a risk's gradient are not those of single samples; "
             "is something in it random in evaluation mode?"
         )
-    return found
+    return dots
 
 
 def first_sweep(
-    point: Point, batches: Batches, groups: Groups, slow: bool = False
-) -> tuple[Tensors, NDArray[np.float64], Knowledge]:
-    """`G`, `|g_z|^2` of every sample and parameter group, and how they were found, in one sweep over the data."""
-    total, norms, known = _sums(point, batches, groups, slow)
-    return mean_of(point, total, norms.shape[1]), norms, known
+    point: Point, batches: Batches, groups: Groups, slow: bool = False, room: int = KEPT_CALLS
+) -> FirstSweep:
+    """`G`, `|g_z|^2` of every sample and parameter group, and how they were found, in one sweep over the data.
+
+    Args:
+        point: The network.
+        batches: The samples.
+        groups: Names of parameters whose norms are taken apart.
+        slow: Whether to take every gradient one sample at a time.
+        room: Bytes that may be kept of what calls were given.
+    """
+    total, norms, known, kept = _sums(point, batches, groups, slow, room)
+    return FirstSweep(mean_of(point, total, norms.shape[1]), norms, known, kept)
 
 
 def gradient_sums(point: Point, batches: Batches, groups: Groups = ()) -> tuple[Tensors, NDArray[np.float64]]:
@@ -143,25 +175,25 @@ def gradient_sums(point: Point, batches: Batches, groups: Groups = ()) -> tuple[
     return _sums(point, batches, point.checked_groups(groups))[:2]
 
 
-def _sums(
-    point: Point, batches: Batches, groups: Groups, slow: bool = False
-) -> tuple[Tensors, NDArray[np.float64], Knowledge]:
+_Sums = tuple[Tensors, NDArray[np.float64], Knowledge, dict[int, Kept]]
+
+
+def _sums(point: Point, batches: Batches, groups: Groups, slow: bool = False, room: int = 0) -> _Sums:
     fitting = Fitting()
     while True:
         try:
-            return _swept(point, batches, groups, fitting, slow)
+            return _swept(point, batches, groups, fitting, slow, room)
         except (TooLargeError, RestartError):
             # What an unfinished batch has added to the sums cannot be taken back: from the start, in smaller pieces
             # or by another plan.
             continue
 
 
-def _swept(
-    point: Point, batches: Batches, groups: Groups, fitting: Fitting, slow: bool
-) -> tuple[Tensors, NDArray[np.float64], Knowledge]:
+def _swept(point: Point, batches: Batches, groups: Groups, fitting: Fitting, slow: bool, room: int) -> _Sums:
     total: Tensors = {}
     rows = Growing(len(groups))
     known: Knowledge | None = None
+    kept: dict[int, Kept] = {}
     depends, seen = False, 0
     for number, batch in enumerate(through(point, batches)):
         with _blaming(point, batch, seen):
@@ -171,7 +203,11 @@ def _swept(
         total = total or _zeros(point)
         for piece in fitting.parts(batch):
             with _blaming(point, piece, seen), fitting.refusing(piece):
-                swept = trusted_sweep(point, known, piece, total, seed=number)
+                swept = trusted_sweep(point, known, piece, total, seed=number, room=room)
+            if swept.kept is None:
+                room = 0  # what comes first is kept, so that the same data always keep the same
+            else:
+                kept[seen], room = swept.kept, room - swept.kept.bytes
             depends = depends or swept.depends
             rows.add(torch.stack([_norms(swept, group) for group in groups]).cpu().numpy())
             seen += batch_length(piece)
@@ -182,7 +218,7 @@ def _swept(
             "the loss depends on none of the parameters that are scored: it was detached from the network, or computed "
             "outside of PyTorch; give a loss that gradients can flow back through"
         )
-    return total, rows.done(), known
+    return total, rows.done(), known, kept
 
 
 def _slowly(point: Point, batch: Any) -> Knowledge:
@@ -211,10 +247,9 @@ class _blaming:  # noqa: N801 - used as a statement
 
 
 def _norms(swept: Swept, group: tuple[str, ...]) -> torch.Tensor:
-    total = wide(torch.zeros_like(next(iter(swept.norms.values()))))
-    for name in group:
-        total += wide(swept.norms[name])
-    return total
+    if not group:
+        return wide(torch.zeros_like(next(iter(swept.norms.values()))))
+    return wide(torch.stack([swept.norms[name] for name in group])).sum(0)
 
 
 def _zeros(point: Point) -> Tensors:

@@ -21,6 +21,9 @@ _CHOOSING = frozenset(
 _PACK = torch._C._VariableFunctions._pack_padded_sequence
 _PAD = torch._C._VariableFunctions._pad_packed_sequence
 
+# The functions that pick rows, or put them in another order.
+FOLLOWED = _SELECTING | _CHOOSING | {_PACK, _PAD, _T.__getitem__, _T.__setitem__, torch.where, _T.where}
+
 
 class Owners:
     """The owners `[rows]` of tensors whose first dimension is rows that were picked.
@@ -37,6 +40,11 @@ class Owners:
         self._rows: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         # Tensors whose samples were put in another order, along whichever dimension.
         self._ordered: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing was picked so far, and no batch tells whose rows it has."""
+        return not (self.chosen or self._rows or self._told)
 
     def mark(self, tensor: torch.Tensor, rows: torch.Tensor) -> None:
         """Say whose rows a tensor holds."""
@@ -57,6 +65,8 @@ class Owners:
         self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[torch.Tensor], output: Any
     ) -> None:
         """Look at a call without parameters: does it pick rows, or keep those that were picked?"""
+        if func not in FOLLOWED and not self._rows:
+            return
         if func is _T.__getitem__:
             self._index(args[0], args[1], output)
         elif func in _SELECTING and not kwargs and len(args) == 3:

@@ -32,6 +32,10 @@ class Point:
     device: torch.device
     attributes: Attributes
     complex_names: frozenset[str]
+    # The model and its loss as one module, of which the model's tensors are replaced.
+    module: LossModule
+    # Other names of tensors that the model has under several.
+    tied: Mapping[str, str]
 
     @classmethod
     def of(
@@ -61,25 +65,26 @@ class Point:
         trained = {name: _as_real(values.pop(name)) for name in names}
         with evaluation_mode(model):
             attributes = Attributes(model)
-        return cls(model, loss, trained, values, device, attributes, complex_names)
+        module, tied = LossModule(model, loss), _tied(model)
+        return cls(model, loss, trained, values, device, attributes, complex_names, module, tied)
 
     def losses(self, trained: Tensors, batch: Any) -> torch.Tensor:
         """The losses `[batch]` as a function of the differentiated parameters."""
-        module = LossModule(self.model, self.loss)
-        values = self.values(trained)
         given = batch.inner if isinstance(batch, Collated) else batch
         try:
-            result: torch.Tensor = functional_call(module, values, (given,))
+            result: torch.Tensor = functional_call(self.module, self.values(trained), (given,), tie_weights=False)
         finally:
             self.attributes.restore()
         return result
 
     def values(self, trained: Tensors) -> Tensors:
         """The tensors of a module whose part `model` is the network, with other values of the parameters."""
-        return {
+        values = {
             f"model.{name}": torch.view_as_complex(value) if name in self.complex_names else value
             for name, value in {**self.fixed, **trained}.items()
         }
+        values.update({other: values[name] for other, name in self.tied.items()})
+        return values
 
     def constants(self) -> list[torch.Tensor]:
         """Tensors that are the same for all samples: what is held fixed, and what modules keep as attributes."""
@@ -100,6 +105,18 @@ class Point:
         if missing:
             raise MosoError(f"parameter {missing[0]} is in no optimiser group, so its learning rate is unknown")
         return tuple(tuple(name for name in group if name in self.trained) for group in groups)
+
+
+def _tied(model: nn.Module) -> dict[str, str]:
+    """By every further name of a tensor, the name that it is listed by."""
+    found: dict[str, str] = {}
+    listed: dict[int, str] = {}
+    for tensors in (model.named_parameters(remove_duplicate=False), model.named_buffers(remove_duplicate=False)):
+        for name, value in tensors:
+            first = listed.setdefault(id(value), name)
+            if first != name:
+                found[f"model.{name}"] = f"model.{first}"
+    return found
 
 
 def _as_real(value: torch.Tensor) -> torch.Tensor:

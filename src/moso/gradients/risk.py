@@ -83,7 +83,7 @@ def risk_gradient(point: Point, risk: Risk) -> Tensors:
     total = {name: torch.zeros_like(value) for name, value in leaves.items()}
     with evaluation_mode(point.model):
         for part in risk_parts(risk, point.loss, None, point.device):
-            number = functional_call(Asked(point.model, part), values, ())[0]
+            number = functional_call(Asked(point.model, part), values, (), tie_weights=False)[0]
             found = torch.autograd.grad(number, list(leaves.values()), allow_unused=True)
             for name, value in zip(leaves, found, strict=True):
                 if value is not None:

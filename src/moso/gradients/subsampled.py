@@ -46,9 +46,10 @@ def subsampled_time_step(
     groups = point.checked_groups(groups)
 
     def measure(slow: bool) -> TimeStep | None:
-        mean, norms, known = first_sweep(point, share, groups, slow)
-        a = directional_derivatives(point, batches, mean, groups, known)
-        if not adds_up(mean, a[:, inside], groups, known.rough):
+        first = first_sweep(point, share, groups, slow, room=0)
+        mean, norms = first.mean, first.norms
+        a = directional_derivatives(point, batches, mean, groups)
+        if not adds_up(mean, a[:, inside], groups, first.known.rough):
             return None
         squared_norm = np.zeros_like(a)
         squared_norm[:, inside] = norms

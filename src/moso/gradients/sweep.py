@@ -46,6 +46,7 @@ class Swept:
         apart: The parameters whose sums are this batch's alone.
         depends: Whether the losses depended on any differentiated parameter.
         rough: Whether some of it was computed in half precision.
+        kept: What the calls were given, where there was room for it.
     """
 
     total: Tensors
@@ -56,6 +57,26 @@ class Swept:
     apart: frozenset[str] = frozenset()
     depends: bool = True
     rough: bool = False
+    kept: "Kept | None" = None
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a batch's calls were given, from which derivatives follow without another pass through the network.
+
+    Attributes:
+        calls: Every call in which parameters met samples, and the gradient of its output.
+        spread: Gradients `[batch, ...]` of the parameters that were given to each sample.
+        scales: What takes the weights of the samples' losses out again, `[batch]`.
+        leaves: The parameters as leaves of what is computed from them.
+        bytes: How much memory this takes.
+    """
+
+    calls: list[tuple[Call, torch.Tensor]]
+    spread: Tensors
+    scales: torch.Tensor
+    leaves: Tensors
+    bytes: int
 
 
 # Whether time steps end with their identities; off only to measure what they cost.
@@ -86,7 +107,14 @@ def loss_weights(count: int, seed: int, like: torch.Tensor) -> torch.Tensor:
 
 
 def sweep_batch(
-    point: Point, plan: Plan, batch: Any, total: Tensors | None = None, *, apart: Apart | None = None, seed: int = 0
+    point: Point,
+    plan: Plan,
+    batch: Any,
+    total: Tensors | None = None,
+    *,
+    apart: Apart | None = None,
+    seed: int = 0,
+    room: int = 0,
 ) -> Swept:
     """One forward and one backward pass: sums of gradients and squared norms of every planned parameter.
 
@@ -98,6 +126,7 @@ def sweep_batch(
         apart: Says of the calls' signatures, and of what may change with the batch, which parameters' sums are to be
             this batch's alone all the same.
         seed: What the weights of the samples' losses are drawn from.
+        room: Bytes that may be kept of the batch's calls.
     """
     count = batch_length(batch)
     sums = _Sums(point, plan, batch, total)
@@ -112,6 +141,7 @@ def sweep_batch(
         sums.total[name] = torch.zeros_like(point.trained[name])
     weights = loss_weights(count, seed, losses.detach())
     sums.scales = 1 / weights
+    sums.keeps = plan.slow is None and sums.watching.bytes <= room
     if losses.requires_grad:
         (losses * weights).sum().backward()  # type: ignore[no-untyped-call]
     sums.finish()
@@ -127,7 +157,12 @@ def sweep_batch(
                 pieces[name].append(wide(gradient.flatten(1)).square().sum(1))
                 total[name] += gradient.sum(0)
         norms.update({name: torch.cat(values) for name, values in pieces.items()})
-    return Swept(total, norms, signature, changing, sums.unseen(), alone, losses.requires_grad, sums.watching.rough)
+    kept = None
+    if sums.keeps:
+        found = {name: leaf.grad for name, leaf in spread.items() if leaf.grad is not None}
+        kept = Kept(sums.kept, found, sums.scales, sums.leaves, sums.watching.bytes)
+    rough = sums.watching.rough
+    return Swept(total, norms, signature, changing, sums.unseen(), alone, losses.requires_grad, rough, kept)
 
 
 def spread_out(point: Point, plan: Plan, count: int) -> Tensors:
@@ -158,18 +193,26 @@ class _Sums:
     def __init__(self, point: Point, plan: Plan, batch: Any, total: Tensors | None) -> None:
         names, count = [*plan.routes.covered, *plan.others], batch_length(batch)
         self.total = dict(total) if total is not None else {n: torch.zeros_like(point.trained[n]) for n in names}
-        self.norms = {name: point.trained[name].new_zeros(count) for name in names}
+        # One row per parameter, so that what is done to all of them is done once.
+        kind = torch.float32
+        for name in names:
+            kind = torch.promote_types(kind, point.trained[name].dtype)
+        rows = torch.zeros(len(names), count, dtype=kind, device=point.device)
+        self.norms = dict(zip(names, rows.unbind(), strict=True))
         self.leaves = {name: point.trained[name].detach().requires_grad_() for name in plan.routes.layouts}
         values = {**point.fixed, **point.trained}
         self.watching = watching_for(
             point, plan, batch, self._visit, self.leaves, folds=plan.routes.folds, values=values
         )
         self.scales = torch.ones(count)
+        self.keeps, self.kept = False, list[tuple[Call, torch.Tensor]]()
         self._quick: set[Place] | None = None
         self._waiting: dict[Place, list[_Use]] = defaultdict(list)
         self._count = count
 
     def _visit(self, call: Call, b: torch.Tensor) -> None:
+        if self.keeps:
+            self.kept.append((call, b))
         a, b = call.operation.split(call, b)
         if a.is_floating_point() and a.dtype != b.dtype:  # under autocast
             both = torch.promote_types(a.dtype, b.dtype)
@@ -182,11 +225,15 @@ class _Sums:
                 self._waiting[place].append((call, role, a, b))
                 self._combine_if_whole(place)
         if once:
-            scales = self.scales.to(b.real.dtype if b.is_complex() else b.dtype)
+            scales = self._scales_as(b)
             quick = call.operation.sums(call, a, b, scales)
             for role, squared, total in from_each(call, a, b, scales) if quick is None else quick:
                 if role in once:
                     self._add(call.places[role], squared, total)
+
+    def _scales_as(self, b: torch.Tensor) -> torch.Tensor:
+        kind = b.real.dtype if b.is_complex() else b.dtype
+        return self.scales if self.scales.dtype == kind else self.scales.to(kind)
 
     def _find_quick(self) -> set[Place]:
         """The places whose norms can be taken by themselves: used once, and nothing else is a part of the parameter."""

@@ -133,7 +133,9 @@ def trusted_plan(point: Point, known: Knowledge, batch: Any) -> Plan:
         return known.plan
 
 
-def trusted_sweep(point: Point, known: Knowledge, batch: Any, total: Tensors | None = None, seed: int = 0) -> Swept:
+def trusted_sweep(
+    point: Point, known: Knowledge, batch: Any, total: Tensors | None = None, seed: int = 0, room: int = 0
+) -> Swept:
     """A sweep over one batch in which nothing is believed that was not compared; `known` learns from it.
 
     Raises:
@@ -145,7 +147,7 @@ def trusted_sweep(point: Point, known: Knowledge, batch: Any, total: Tensors | N
     if total is None:
         mixed = {name: torch.zeros_like(value) for name, value in point.trained.items()}
     try:
-        swept = sweep_batch(point, plan, batch, mixed, apart=known.uncompared(count), seed=seed)
+        swept = sweep_batch(point, plan, batch, mixed, apart=known.uncompared(count), seed=seed, room=room)
     except Exception as problem:
         if not plan.routes.covered or isinstance(problem, MosoError) or is_out_of_memory(problem):
             raise
@@ -187,7 +189,7 @@ def _mended(point: Point, known: Knowledge, swept: Swept, wrong: set[str], batch
     known.plan = _planned(point, _joined(routes.without(wrong), found), batch)
     again = sweep_batch(sub, _planned(sub, found, batch), batch)
     known.believe(found.covered, again.signature, batch_length(batch))
-    return replace(swept, total={**swept.total, **again.total}, norms={**swept.norms, **again.norms})
+    return replace(swept, total={**swept.total, **again.total}, norms={**swept.norms, **again.norms}, kept=None)
 
 
 def _right(point: Point, routes: Routes, batch: Any) -> Routes:
@@ -335,12 +337,10 @@ def mixes() -> MosoError:
 
 def check_finite(swept: Swept) -> None:
     """Name the first sample of a batch whose gradient is not finite."""
-    for norms in swept.norms.values():
-        bad = ~torch.isfinite(norms)
-        if bool(bad.any()):
-            raise SampleError(
-                "the gradient of {sample} is not finite; look at its input and loss", int(bad.nonzero()[0])
-            )
+    bad = ~torch.isfinite(torch.stack(list(swept.norms.values())).sum(0))
+    if bool(bad.any()):
+        first = int(bad.nonzero()[0])
+        raise SampleError("the gradient of {sample} is not finite; look at its input and loss", first)
 
 
 def _told(problem: Exception) -> str:

@@ -57,11 +57,19 @@ def _each(call: Call, a: torch.Tensor, b: torch.Tensor) -> Each:
 
 def _from_patches(call: Call, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """`sum_t b_t u_t^T` of every image with the patches written out."""
-    seen = list(_patches(call, a, b.shape[2:]))
-    written = a.new_empty(len(a), a.shape[1], len(seen), *b.shape[2:])
+    return torch.bmm(b.flatten(2), _written_out(call, a, b.shape[2:]).mT)
+
+
+def _written_out(call: Call, a: torch.Tensor, positions: torch.Size) -> torch.Tensor:
+    """The patch at every position, `[batch, channels x kernel, positions]`."""
+    if a.ndim == 4:
+        stride, padding, dilation = _settings(call)
+        return F.unfold(a, _kernel(call), tuple(dilation), tuple(padding), tuple(stride))
+    seen = list(_patches(call, a, positions))
+    written = a.new_empty(len(a), a.shape[1], len(seen), *positions)
     for offset, window in enumerate(seen):
         written[:, :, offset] = window
-    return torch.bmm(b.flatten(2), written.view(len(a), a.shape[1] * len(seen), -1).mT)
+    return written.view(len(a), a.shape[1] * len(seen), -1)
 
 
 def weight_gradient(call: Call, a: torch.Tensor, b: torch.Tensor, weight: torch.Tensor, times: int = 1) -> torch.Tensor:
@@ -105,10 +113,14 @@ def _sums(call: Call, a: torch.Tensor, b: torch.Tensor, scales: torch.Tensor) ->
 def _from_products(call: Call, a: torch.Tensor, b: torch.Tensor, groups: int) -> Sums:
     batch = len(b)
     rows = b.reshape(batch * groups, b.shape[1] // groups, -1)
-    inputs = rows.new_zeros(len(rows), rows.shape[2], rows.shape[2])
-    for window in _patches(call, a, b.shape[2:]):
-        seen = window.reshape(len(rows), -1, rows.shape[2])
-        inputs.baddbmm_(seen.mT, seen)
+    if groups == 1 and a.shape[1] <= FEW_CHANNELS:
+        written = _written_out(call, a, b.shape[2:])
+        inputs = torch.bmm(written.mT, written)
+    else:
+        inputs = rows.new_zeros(len(rows), rows.shape[2], rows.shape[2])
+        for window in _patches(call, a, b.shape[2:]):
+            seen = window.reshape(len(rows), -1, rows.shape[2])
+            inputs.baddbmm_(seen.mT, seen)
     squared = (inputs * torch.bmm(rows.mT, rows)).sum((1, 2)).view(batch, groups).sum(1)
     yield "weight", squared, weight_gradient(call, a, b, call.given["weight"].detach().to(b.dtype))
     if "bias" in call.places:

@@ -8,6 +8,8 @@ With `g` the gradient by the weight `s W` that the call really has, and `h = sum
 So one gradient a sample gives all of them, and batch-norm costs neither a pass of its own nor the memory of its input.
 """
 
+from collections.abc import Mapping
+
 import torch
 
 from moso.gradients.layers.convolution import convolution
@@ -48,4 +50,25 @@ def _gradients(call: Call, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tens
     return weight, small
 
 
-folded_convolution = Operation(convolution.arguments, convolution.split, _each, _sums)
+def _along(call: Call, b: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """`b * dy`, where all of the convolution and its batch-norm move: one convolution by what its weight moves by."""
+    given = call.given
+    weight, bias = torch.zeros_like(given["plain"]), torch.zeros_like(given["scale"])
+    shape = (-1, *[1] * (weight.ndim - 1))
+    if "weight" in values:
+        weight = given["scale"].view(shape) * values["weight"]
+    if "norm_weight" in values:
+        moved = given["inverse"] * values["norm_weight"]
+        weight, bias = weight + moved.view(shape) * given["plain"], moved * given["shift"]
+    if "norm_bias" in values:
+        bias = bias + values["norm_bias"]
+    if "own_bias" in values:
+        bias = bias + given["scale"] * values["own_bias"]
+    own = {name: value for name, value in given.items() if name in convolution.arguments}
+    return call.function(**{**own, "weight": weight, "bias": bias}) * b
+
+
+folded_convolution = Operation(
+    convolution.arguments, convolution.split, _each, _sums, along=_along,
+    roles=("weight", "norm_weight", "norm_bias", "own_bias"),
+)  # fmt: skip

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from moso.errors import MosoError, SampleError
+from moso.gradients.fitting import is_out_of_memory
 from moso.gradients.losses import batch_length, one_of, part_of, to_device, wide
 from moso.gradients.point import Groups, Point, Tensors, evaluation_mode
 from moso.gradients.slow import gradients_of_one
@@ -114,11 +115,8 @@ class Audit:
         """Whether `V . grad(sum s_z l_z)` by plain autograd is `sum s_z (V . g_z)` for the neighbours of a sample."""
         if not self._kept:
             return True
-        sample, count = self._kept[0], batch_length(self._kept[0].batch)
-        start = max(0, min(sample.number - SIGNED // 2, count - SIGNED))
-        some = part_of(sample.batch, start, min(count, start + SIGNED))
-        leaves = {name: value.detach().requires_grad_() for name, value in point.trained.items()}
-        losses = point.losses(leaves, to_device(some, point.device))
+        sample = self._kept[0]
+        losses, leaves, start = _among_neighbours(point, sample)
         signs = torch.from_numpy(generator("signs", sample.position).choice([-1.0, 1.0], len(losses)))
         gradients = gradients_by((losses * signs.to(losses)).sum(), leaves)
         first = sample.position - sample.number + start
@@ -140,13 +138,27 @@ class Audit:
         if agree(gradients):
             return True
         # Rounding may put a ReLU on the other side of its kink: once more among the same neighbours.
-        leaves = {name: value.detach().requires_grad_() for name, value in point.trained.items()}
-        losses = point.losses(leaves, to_device(sample.batch, point.device))
-        alone, together = float(loss[0]), float(losses[sample.number].detach())
+        losses, leaves, start = _among_neighbours(point, sample)
+        alone, together = float(loss[0]), float(losses[sample.number - start].detach())
         tolerance = _tolerance(gradients, self.rough)
         if abs(together - alone) > tolerance * (tolerance + abs(alone)):
             raise mixes()
-        return agree(gradients_by(losses[sample.number], leaves))
+        return agree(gradients_by(losses[sample.number - start], leaves))
+
+
+def _among_neighbours(point: Point, sample: _Sample) -> tuple[torch.Tensor, Tensors, int]:
+    """Losses of a sample and its neighbours, the leaves they depend on, and where in the batch they begin."""
+    count, size = batch_length(sample.batch), SIGNED
+    while True:
+        start = max(0, min(sample.number - size // 2, count - size))
+        some = part_of(sample.batch, start, min(count, start + size))
+        leaves = {name: value.detach().requires_grad_() for name, value in point.trained.items()}
+        try:
+            return point.losses(leaves, to_device(some, point.device)), leaves, start
+        except (RuntimeError, MemoryError) as problem:
+            if size == 1 or not is_out_of_memory(problem):
+                raise
+            size //= 2
 
 
 def _agree(gradients: Tensors, groups: Groups, direction: Tensors, dots: Any, norms: Any, tolerance: float) -> bool:

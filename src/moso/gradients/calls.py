@@ -259,10 +259,11 @@ class Watching(TorchFunctionMode):
                     raise StructureError(names)
         if self.visit is None or layout is None:
             return output
-        fixed = {role: given[role].detach() for role in places}
-        a = given["input"].detach()
+        # A call may outlive its pass, and must not keep the pass's graph alive.
+        given = {name: value.detach() if isinstance(value, torch.Tensor) else value for name, value in given.items()}
+        a = given["input"]
         self.bytes += a.nbytes + output.nbytes
-        call = Call(operation, func, {**given, "input": a, **fixed}, places, self.batch, layout, rows)
+        call = Call(operation, func, given, places, self.batch, layout, rows)
         return _watched(output, self._anchor, _Visitor(self.visit, call, None if filled_later else a._version))
 
     def _note_shape(self, places: Mapping[str, Place], output: torch.Tensor) -> tuple[str, ...]:

@@ -186,8 +186,9 @@ def kept_derivative(kept: Kept, direction: Tensors) -> torch.Tensor:
     with torch.enable_grad():
         moved = {place: pushed_forward(place, kept.leaves, direction) for place in derived}
     total = wide(torch.zeros_like(kept.scales))
-    for call, b in kept.calls:
-        total += wide(ghost_dot(call, b, lambda place: moved_along(place, direction, moved)))
+    with torch.no_grad():
+        for call, b in kept.calls:
+            total += wide(ghost_dot(call, b, lambda place: moved_along(place, direction, moved)))
     return (total + _along(kept.spread, direction, len(total)).to(total.device)) * wide(kept.scales)
 
 

@@ -153,9 +153,11 @@ def from_each(call: Call, a: torch.Tensor, b: torch.Tensor, scales: torch.Tensor
     """Norms and totals from the gradients of single samples, each times its scale `[batch]`."""
     role = "weight" if "weight" in call.places else next(iter(call.places))
     for part in chunks(call.given[role].numel(), len(b)):
-        for name, own in call.operation.each(call, a[part], b[part]):
+        whole = part.start == 0 and part.stop >= len(b)
+        some = (a, b, scales) if whole else (a[part], b[part], scales[part])
+        for name, own in call.operation.each(call, *some[:2]):
             if name in call.places:
-                yield name, within(b, part, squares(own) * scales[part].square()), weighted_sum(own, scales[part])
+                yield name, within(b, part, squares(own) * some[2].square()), weighted_sum(own, some[2])
 
 
 def squares(own: torch.Tensor) -> torch.Tensor:

@@ -145,13 +145,16 @@ def test_opacus_refuses_batch_norm():
     assert row["refused"] == "no trainable layers with buffers (BatchNorm2d)"
 
 
-def test_memory_of_a_time_step_is_flat_in_the_number_of_samples():
+@pytest.mark.parametrize("room", [0, 50_000])
+def test_memory_of_a_time_step_is_flat_in_the_number_of_samples(room, monkeypatch):
+    """But for what the first sweep may keep for the second, which is bounded."""
+    monkeypatch.setattr("moso.gradients.engine.KEPT_CALLS", room)
     small = Setting(samples=16, width=4, batch=8, image=8)
     axis = Axis("samples", "samples", (16, 32, 64))
     result = grow(axis, 1, torch.device("cpu"), small, say=lambda _: None)
     peaks = [row["peak_bytes"] for row in result["rows"]]
     assert [row["value"] for row in result["rows"]] == [16, 32, 64]
-    assert max(peaks) < 1.05 * min(peaks)
+    assert max(peaks) < 1.05 * min(peaks) + room
     assert result["memory_exponent"] == pytest.approx(exponent((16, 32, 64), peaks))
 
 

@@ -164,10 +164,10 @@ def test_a_network_with_a_parameter_out_of_sight_is_refused_by_name():
     class Bare(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.matrix = nn.Parameter(torch.randn(64, 3))
+            self.matrix = nn.Parameter(torch.randn(3, 64))
 
         def forward(self, inputs):
-            return inputs.flatten(1) @ self.matrix
+            return torch.cdist(inputs.flatten(1), self.matrix)
 
     with pytest.raises(MosoError, match="matrix"):
         collected(Bare)

@@ -25,6 +25,8 @@ from moso.randomness import generator
 AUDITED = 2
 # Neighbours of one of them whose products are held, with random signs, against one backward pass.
 SIGNED = 16
+# What float32 may be off by, as a share of the largest sample's product; of its norm, the square.
+ROUNDING = 1e-6
 
 
 def squared_sizes(direction: Tensors, groups: Groups) -> list[float]:
@@ -131,8 +133,18 @@ class Audit:
 
     def _passes(self, point: Point, groups: Groups, direction: Tensors, dots: Any, norms: Any, sample: _Sample) -> bool:
         def agree(gradients: Tensors) -> bool:
-            found = dots[:, sample.position], None if norms is None else norms[:, sample.position]
-            return _agree(gradients, groups, direction, *found, _tolerance(gradients, self.rough))
+            tolerance = _tolerance(gradients, self.rough)
+            sizes, truths = squared_sizes(direction, groups), squared_sizes(gradients, groups)
+            for number, group in enumerate(groups):
+                found, floor = dots[number, sample.position], ROUNDING * float(np.abs(dots[number]).max())
+                dot = sum(float(_product(direction[name], gradients[name])) for name in group if name in direction)
+                if not abs(dot - found) <= tolerance * (sizes[number] * truths[number]) ** 0.5 + floor:
+                    return False
+                if norms is not None:
+                    found, floor = norms[number, sample.position], ROUNDING**2 * float(norms[number].max())
+                    if not abs(truths[number] - found) <= tolerance * truths[number] + floor:
+                        return False
+            return True
 
         loss, gradients = gradients_of_one(point, one_of(sample.batch, sample.number))
         if agree(gradients):
@@ -159,21 +171,6 @@ def _among_neighbours(point: Point, sample: _Sample) -> tuple[torch.Tensor, Tens
             if size == 1 or not is_out_of_memory(problem):
                 raise
             size //= 2
-
-
-def _agree(gradients: Tensors, groups: Groups, direction: Tensors, dots: Any, norms: Any, tolerance: float) -> bool:
-    sizes = squared_sizes(direction, groups)
-    truths = squared_sizes(gradients, groups)
-    largest = max(truths)
-    for number, group in enumerate(groups):
-        names = [name for name in group if name in direction]
-        dot = sum(float(_product(direction[name], gradients[name])) for name in names)
-        if not abs(dot - dots[number]) <= tolerance * (sizes[number] * truths[number]) ** 0.5 + 1e-30:
-            return False
-        allowed = tolerance * (truths[number] + 1e-6 * largest)
-        if norms is not None and not abs(truths[number] - norms[number]) <= allowed:
-            return False
-    return True
 
 
 def _product(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:

@@ -10,7 +10,7 @@ nothing else. A gradient that arrives at a parameter all the same has taken a wa
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -24,8 +24,8 @@ from moso.gradients.layers.elementwise import DIVISIONS, OVERWRITING, added, mul
 from moso.gradients.layers.linear import linear
 from moso.gradients.layers.recurrent import RECURRENT, unrolled
 from moso.gradients.owners import FOLLOWED, Owners
+from moso.gradients.visits import Visit, Visitor, watched
 
-Visit = Callable[[Call, torch.Tensor], None]
 Signature = dict[str, tuple[Any, ...]]
 _T = torch.Tensor
 # A gradient keeps its norm on the way back through these, whatever the shape.
@@ -240,10 +240,10 @@ class Watching(TorchFunctionMode):
         self.changing |= names
         if rows is not None:
             self.given_layouts |= names
-        watched = self._watch(operation, func, given, places, output, "rows" if rows is not None else None, rows)
+        result = self._watch(operation, func, given, places, output, "rows" if rows is not None else None, rows)
         if rows is not None:
-            self.owners.mark(watched, rows)
-        return watched
+            self.owners.mark(result, rows)
+        return result
 
     def _watch(
         self, operation: Operation, func: Any, given: dict[str, Any], places: dict[str, Place], output: torch.Tensor,
@@ -264,7 +264,7 @@ class Watching(TorchFunctionMode):
         a = given["input"]
         self.bytes += a.nbytes + output.nbytes
         call = Call(operation, func, given, places, self.batch, layout, rows)
-        return _watched(output, self._anchor, _Visitor(self.visit, call, None if filled_later else a._version))
+        return watched(output, self._anchor, Visitor(self.visit, call, None if filled_later else a._version))
 
     def _note_shape(self, places: Mapping[str, Place], output: torch.Tensor) -> tuple[str, ...]:
         """Remember the shape of a call's output for every parameter that has a part in it; their names."""
@@ -288,7 +288,7 @@ class Watching(TorchFunctionMode):
         assert self.visit is not None
         if not _fits("first", output.shape, self.batch):
             raise StructureError(names)
-        output = _watched(output, self._anchor, _Visitor(self.visit, call, a._version))
+        output = watched(output, self._anchor, Visitor(self.visit, call, a._version))
         self._folded[id(output)] = output
         return output
 
@@ -321,7 +321,7 @@ class Watching(TorchFunctionMode):
         rows = self.owners.packed(args[0], args[1]) if packed else None
         layout: Layout = "rows" if packed else "second"
 
-        def watched(
+        def seen(
             x: torch.Tensor, weight: Any, bias: Any, layout: Layout, rows: Any, output: torch.Tensor, later: bool
         ) -> torch.Tensor:
             given = {"input": x, "weight": weight, "bias": bias}
@@ -333,14 +333,14 @@ class Watching(TorchFunctionMode):
 
         def through(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
             output = F.linear(x, self._held(weight), self._held(bias))
-            return watched(x, weight, bias, layout, rows, output, False)
+            return seen(x, weight, bias, layout, rows, output, False)
 
         def collect(begun: torch.Tensor, weight: Any, bias: Any, incoming: torch.Tensor) -> torch.Tensor:
             steps, count = begun.shape[:2]
             slack = torch.zeros(steps * count, incoming.shape[-1], dtype=incoming.dtype, device=incoming.device)
             flat = begun.view(steps * count, -1)
             owned = None if rows is None else rows[:count].repeat(steps)
-            slack = watched(flat, weight, bias, "inner" if rows is None else "rows", owned, slack, True)
+            slack = seen(flat, weight, bias, "inner" if rows is None else "rows", owned, slack, True)
             return slack.view(steps, count, -1)
 
         result = unrolled(func, through, collect, self._held, *args, **kwargs)
@@ -392,49 +392,3 @@ def _is_plain_index(index: Any) -> bool:
 
 def _detached(value: Any) -> Any:
     return value.detach() if isinstance(value, torch.Tensor) and value.is_leaf else value
-
-
-class _Visitor:
-    """Calls `visit` with a call whose input is still what it was."""
-
-    def __init__(self, visit: Visit, call: Call, version: int | None) -> None:
-        self.visit, self.version = visit, version
-        self.call: Call | None = call
-
-    def __call__(self, b: torch.Tensor) -> None:
-        # The graph outlives its backward pass; the call's input must not.
-        call, self.call = self.call, None
-        if call is None:
-            raise RuntimeError("a backward pass that is watched can be taken only once")
-        if self.version is not None and call.a._version != self.version:
-            names = ", ".join(place.name for place in call.places.values())
-            raise RuntimeError(f"the input that met {names} was overwritten before its gradient was needed")
-        self.visit(call, b)
-
-
-class _Watch(torch.autograd.Function):
-    """The identity, without a copy; its backward pass is the visitor's."""
-
-    @staticmethod
-    def forward(ctx: Any, output: torch.Tensor, anchor: torch.Tensor, visitor: _Visitor) -> torch.Tensor:
-        ctx.visitor = visitor
-        ctx.mark_dirty(output)
-        return output
-
-    @staticmethod
-    def backward(ctx: Any, b: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        # Let go of the call's input as soon as it has been seen, as autograd does with what it keeps.
-        visitor, ctx.visitor = ctx.visitor, None
-        visitor(b)
-        return b, None, None
-
-
-def _watched(output: torch.Tensor, anchor: torch.Tensor, visitor: _Visitor) -> torch.Tensor:
-    if output._is_view():
-        # Marked as changed, a view would drag its base along.
-        if output.requires_grad:
-            output.register_hook(visitor)  # type: ignore[no-untyped-call]
-            return output
-        output = output.clone()
-    watched: torch.Tensor = _Watch.apply(output, anchor, visitor)  # type: ignore[no-untyped-call]
-    return watched

@@ -6,6 +6,7 @@ in place of its parameters, inside one backward pass; parameters without a close
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import torch
@@ -238,6 +239,11 @@ def ghost_dot(call: Call, b: torch.Tensor, moved: Callable[[Place], torch.Tensor
         # The padding row is looked up like any other, but has no gradient.
         own["weight"] = own["weight"].clone()
         own["weight"][call.given["padding_idx"]] = 0
+    if call.a.is_floating_point() and own:
+        # Under autocast a call was given what it then cast to one type.
+        kind = torch.promote_types(call.a.dtype, next(iter(own.values())).dtype)
+        if call.a.dtype != kind:
+            call = replace(call, given={**call.given, "input": call.a.to(kind)})
     products = call.operation.along(call, b, own)
     products = products.real if products.is_complex() else products
     if products.ndim > 2:  # summed where they lie: channels may be last in memory, and a reshape would copy

@@ -88,7 +88,7 @@ class FirstSweep:
 
 def _two_sweeps(point: Point, batches: Batches, groups: Groups, slow: bool) -> TimeStep | None:
     """A time step, or None where its numbers do not pass the identities."""
-    first = first_sweep(point, batches, groups, slow)
+    first = first_sweep(point, batches, groups, slow, KEPT_CALLS)
     mean, norms, rough = first.mean, first.norms, first.known.rough
     if not identities_hold.get():
         return TimeStep(mean, directional_derivatives(point, batches, mean, groups, first, Audit(0, mean)), norms)
@@ -100,7 +100,7 @@ def _two_sweeps(point: Point, batches: Batches, groups: Groups, slow: bool) -> T
 
 def squared_norms(point: Point, batches: Batches, groups: Groups = ()) -> NDArray[np.float64]:
     """`|g_z|^2` for every sample and parameter group, `[groups, samples]`."""
-    return first_sweep(point, batches, point.checked_groups(groups), room=0).norms
+    return first_sweep(point, batches, point.checked_groups(groups)).norms
 
 
 def directional_derivatives(
@@ -154,9 +154,7 @@ def directional_derivatives(
     return dots
 
 
-def first_sweep(
-    point: Point, batches: Batches, groups: Groups, slow: bool = False, room: int = KEPT_CALLS
-) -> FirstSweep:
+def first_sweep(point: Point, batches: Batches, groups: Groups, slow: bool = False, room: int = 0) -> FirstSweep:
     """`G`, `|g_z|^2` of every sample and parameter group, and how they were found, in one sweep over the data.
 
     Args:

@@ -46,7 +46,7 @@ def subsampled_time_step(
     groups = point.checked_groups(groups)
 
     def measure(slow: bool) -> TimeStep | None:
-        first = first_sweep(point, share, groups, slow, room=0)
+        first = first_sweep(point, share, groups, slow)
         mean, norms = first.mean, first.norms
         a = directional_derivatives(point, batches, mean, groups)
         if not adds_up(mean, a[:, inside], groups, first.known.rough):

@@ -247,7 +247,7 @@ def test_batches_of_any_structure():
 def test_a_loss_that_is_no_vector_is_refused():
     model, inputs, labels = problem()
     point = Point.of(model, lambda model, batch: F.cross_entropy(model(batch[0]), batch[1]))
-    with pytest.raises(MosoError, match="one number a sample"):
+    with pytest.raises(MosoError, match="one number per sample"):
         mean_gradient(point, batches_of(inputs, labels, 5))
 
 

@@ -150,10 +150,11 @@ def _moving(point: TrajectoryPoint, parameters: ParameterFilter | None) -> Param
 
 
 def checked(terms: StepTerms, positions: NDArray[np.int64]) -> StepTerms:
-    """The terms, refused where there is not one a sample or one is not finite."""
+    """The terms, refused where there is not one per sample or one is not finite."""
     dot, squared_norm = terms.dot, terms.squared_norm
     if dot.shape[1] != len(positions):
-        raise MosoError(f"the loss gave {dot.shape[1]} values for {len(positions)} samples; it must give one a sample")
+        counts = f"{dot.shape[1]} values for {len(positions)} samples"
+        raise MosoError(f"the loss gave {counts}; it must give one per sample")
     if not (np.isfinite(dot).all() and np.isfinite(squared_norm).all()):
         # One sample's gradient that is not finite makes every product with the mean so, but no other norm.
         told = squared_norm if not np.isfinite(squared_norm).all() else dot

@@ -21,9 +21,9 @@ from moso.gradients.slow import gradients_of_one
 from moso.gradients.trust import ROUGH_TOLERANCE, TOLERANCE, gradients_by, mixes
 from moso.randomness import generator
 
-# Samples that are compared with plain autograd at every time step.
-AUDITED = 2
-# Neighbours of one of them whose products are held, with random signs, against one backward pass.
+# Samples that are compared with plain autograd, each alone, at every time step.
+AUDITED = 1
+# Neighbours of one of them, itself among them, whose products are held, with random signs, against one backward pass.
 SIGNED = 16
 # What float32 may be off by, as a share of the largest sample's product; of its norm, the square.
 ROUNDING = 1e-6

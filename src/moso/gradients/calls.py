@@ -52,6 +52,7 @@ class Watching(TorchFunctionMode):
         given_layouts: The parameters met in calls whose layout the call itself tells (rows, recurrent networks).
         changing: The parameters met after rows were chosen by value, which another batch may choose otherwise.
         rough: Whether some call was in half precision.
+        normalises: Whether there was a batch-norm.
         bytes: The memory of all calls' inputs and outputs.
     """
 
@@ -93,7 +94,7 @@ class Watching(TorchFunctionMode):
         self.grown: set[str] = set()
         self.given_layouts: set[str] = set()
         self.changing: set[str] = set()
-        self.rough = False
+        self.rough = self.normalises = False
         self.bytes = 0
         self.owners = Owners(batch, row_owners)
         self._folded: dict[int, torch.Tensor] = {}
@@ -117,7 +118,8 @@ class Watching(TorchFunctionMode):
             return func(*args, **kwargs) if result is None else result
         if func in RECURRENT and (found := self._recurrent(func, args, kwargs)) is not None:
             return found
-        if func is F.batch_norm and self._folded:
+        if func is F.batch_norm:
+            self.normalises = True
             done = self._folded.pop(id(args[0] if args else kwargs["input"]), None)
             if done is not None:
                 return done

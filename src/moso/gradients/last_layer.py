@@ -2,7 +2,7 @@
 
 For `logits = W a + c` the gradient of one sample's loss is `b a^T` (and `b` by the bias), where `a` is what comes into
 the layer and `b` the gradient of the loss by the logits; for cross-entropy `b = p - y`. Both together are `in + out`
-numbers a sample where the gradient has `in x out`, and every product of gradients is a product of two small ones:
+numbers per sample where the gradient has `in x out`, and every product of gradients is a product of two small ones:
 
     g_i . g_j = (b_i . b_j) (a_i . a_j + 1)        the 1 is the bias
 
@@ -113,7 +113,7 @@ def last_layer_gradients(point: Point, batches: Batches, layer: str | None = Non
 def last_layer_time_step(point: Point, batches: Batches, groups: Groups = (), layer: str | None = None) -> TimeStep:
     """What `time_step` gives if the last layer is all there is, from one forward pass over the data.
 
-    Keeps `in + out` numbers a sample until the mean is known. `groups` are those of all parameters.
+    Keeps `in + out` numbers per sample until the mean is known. `groups` are those of all parameters.
 
     >>> from moso.gradients.losses import cross_entropy
     >>> batches = lambda: [(torch.eye(2), torch.tensor([0, 1]))]

@@ -15,7 +15,7 @@ Loss = Callable[[nn.Module, Any], torch.Tensor]
 
 
 def cross_entropy(model: nn.Module, batch: Any) -> torch.Tensor:
-    """The default loss: `batch` is `(inputs, labels)`, the result one cross-entropy a sample, `[batch]`.
+    """The default loss: `batch` is `(inputs, labels)`, the result one cross-entropy per sample, `[batch]`.
 
     >>> cross_entropy(nn.Linear(2, 3), (torch.zeros(4, 2), torch.tensor([0, 1, 2, 0]))).shape
     torch.Size([4])
@@ -33,11 +33,11 @@ class LossModule(nn.Module):
         self.loss = loss
 
     def forward(self, batch: Any) -> torch.Tensor:
-        """One loss a sample, `[batch]`."""
+        """One loss per sample, `[batch]`."""
         losses = self.loss(self.model, batch)
         if not isinstance(losses, torch.Tensor) or losses.ndim != 1:
             shape = tuple(losses.shape) if isinstance(losses, torch.Tensor) else type(losses).__name__
-            raise MosoError(f"the loss must give one number a sample, a tensor [batch], not {shape}")
+            raise MosoError(f"the loss must give one number per sample, a tensor [batch], not {shape}")
         return losses
 
 

@@ -55,7 +55,8 @@ def find_routes(point: Point, batch: Any) -> Routes:
             # Not met by these samples, or only in calls that say themselves whose rows they have.
             layouts[name] = "rows"
     growing = found if growing is None else growing
-    return Routes(layouts, {}, _folds(point, layouts, probe), growing)
+    folds = _folds(point, layouts, probe) if runs[0].normalises else {}
+    return Routes(layouts, {}, folds, growing)
 
 
 def _watched_run(point: Point, batch: Any, growing: frozenset[str] | None) -> Watching:

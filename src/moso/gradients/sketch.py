@@ -60,7 +60,7 @@ def sketched_time_step(
 ) -> TimeStep:
     """A time step from one sweep over the data; its two terms are estimates, and there is no mean gradient.
 
-    Keeps the sketches until their mean is known, four times `numbers` bytes a sample.
+    Keeps the sketches until their mean is known, four times `numbers` bytes per sample.
 
     >>> from moso.gradients.losses import cross_entropy
     >>> batches = lambda: [(torch.eye(2), torch.tensor([0, 1]))]

@@ -27,7 +27,7 @@ from moso.gradients.slow import announce, gradients_of_one, slow_route
 from moso.gradients.sweep import Apart, Swept, sweep_batch
 
 # Samples whose norms are compared, of those that have a gradient.
-COMPARED = 3
+COMPARED = 2
 # What is allowed for rounding, as a share of the size of what is compared: in float32 and wider, and below.
 TOLERANCE, ROUGH_TOLERANCE = 1e-3, 5e-2
 NORM_ROUNDING, TOTAL_ROUNDING = 1e-10, 1e-5
@@ -317,12 +317,13 @@ def gradients_by(number: torch.Tensor, leaves: Tensors, keep: bool = False) -> T
 def check_separate(point: Point, probe: Any) -> None:
     """Refuse a loss in which samples mix: the gradient of one of them would not exist."""
     count = batch_length(probe)
+    some = sorted({0, count - 1})
     with torch.no_grad():
         together = wide(point.losses(point.trained, probe))
-        alone = [wide(point.losses(point.trained, one_of(probe, number))) for number in range(count)]
+        alone = [wide(point.losses(point.trained, one_of(probe, number))) for number in some]
     if len(together) != count or any(len(one) != 1 for one in alone):
         raise MosoError(f"the loss gave {len(together)} values for {count} samples; it must give one per sample")
-    difference = (together - torch.cat(alone)).abs()
+    difference = (together[some] - torch.cat(alone)).abs()
     if float(difference.max()) > TOLERANCE * (TOLERANCE + float(together.abs().max())):
         raise mixes()
 

@@ -5,7 +5,7 @@ With `g` the gradient by the weight `s W` that the call really has, and `h = sum
     by W:  s g        by the convolution's own bias:  s h
     by w:  (W . g + (bias - mean) h) / std, channel by channel        by c:  h
 
-So one gradient a sample gives all of them, and batch-norm costs neither a pass of its own nor the memory of its input.
+So one gradient per sample gives all of them, and batch-norm costs neither a pass of its own nor memory for its input.
 """
 
 from collections.abc import Mapping

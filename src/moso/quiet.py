@@ -9,6 +9,9 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import torch
+from torch.autograd import forward_ad
+
 
 @contextmanager
 def quiet_notices() -> Iterator[None]:
@@ -27,3 +30,13 @@ def quiet_notices() -> Iterator[None]:
         for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning, UserWarning):
             warnings.simplefilter("ignore", category)
         yield
+
+
+def prepare_forward_mode() -> None:
+    """Use PyTorch's forward mode once, which says at its first use that PyTorch has deprecated a part of PyTorch.
+
+    Example:
+        >>> prepare_forward_mode()
+    """
+    with quiet_notices(), forward_ad.dual_level():
+        forward_ad.make_dual(torch.ones(1), torch.ones(1))  # type: ignore[no-untyped-call]

@@ -124,7 +124,7 @@ with warnings.catch_warnings(record=True) as seen:
     warnings.warn("the user's own")
 print([str(one.message) for one in seen])
 """
-    assert run(program, place) == "[\"the user's own\"]"
+    assert run(program, place) == '["the user\'s own"]'
 
 
 @pytest.mark.parametrize(

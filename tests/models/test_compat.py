@@ -40,7 +40,8 @@ def run(program: str, *places: Path) -> str:
     found = os.environ.get("PYTHONPATH")
     path = os.pathsep.join([*map(str, places), *([found] if found else [])])
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
+        # Some versions of torch leave a temporary folder to the end of the process, and say so there.
+        [sys.executable, "-W", "error", "-W", "ignore::ResourceWarning", "-c", program],
         capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": path},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

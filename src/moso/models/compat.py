@@ -92,22 +92,20 @@ def prepare_torchvision() -> None:
 
 
 def _import_torchvision() -> None:
-    # Operators live as long as the library object that declared them: until this function returns.
-    library: torch.library.Library | None = None
-    wanted = dict(_SCHEMAS)
-    while True:
-        try:
-            importlib.import_module("torchvision")
-        except RuntimeError as problem:
-            missing = _MISSING.search(str(problem))
-            schema = wanted.pop(missing[1], None) if missing else None
-            if schema is None:
-                raise
-            library = library or torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]
-            library.define(schema)  # type: ignore[no-untyped-call]
-            _forget_torchvision()
-        else:
-            return
+    try:
+        importlib.import_module("torchvision")
+    except RuntimeError as problem:
+        missing = _MISSING.search(str(problem))
+        if missing is None or missing[1] not in _SCHEMAS:
+            raise
+        _forget_torchvision()
+        # Operators live as long as the library object that declared them: until this function returns. All of them at
+        # once, because older versions of torch refuse the fakes of a third import where a second one has left its own.
+        library = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]
+        for name, schema in _SCHEMAS.items():
+            if not hasattr(torch.ops.torchvision, name):
+                library.define(schema)  # type: ignore[no-untyped-call]
+        importlib.import_module("torchvision")
 
 
 def _forget_torchvision() -> None:

@@ -111,7 +111,7 @@ def column(values: NDArray[Number]) -> NDArray[Number]:
     >>> column(np.arange(3))
     array([0, 1, 2])
     """
-    if values.nbytes <= LIMIT_BYTES:
+    if values.nbytes <= LIMIT_BYTES or not _PAGED:
         return values
     found = empty_column(values.shape, values.dtype)
     found[...] = values

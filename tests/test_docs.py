@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from moso.models.compat import declare_missing_operators
+from moso.models.compat import prepare_torchvision
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -29,7 +29,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 )
 def test_python_blocks_run_from_top_to_bottom(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    declare_missing_operators()  # a user's own import of transformers needs a whole torchvision, or none
+    prepare_torchvision()  # a user's own import of transformers needs a whole torchvision, or none
     blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     assert blocks
     session: dict[str, object] = {}

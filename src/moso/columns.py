@@ -17,6 +17,8 @@ from numpy.typing import DTypeLike, NDArray
 # Columns of up to four million numbers of 8 bytes stay in memory.
 LIMIT_BYTES = 32 * 2**20
 BLOCK = 2**20
+# Windows does not let a file in use lose its name: there, columns of every size stay in memory.
+_PAGED = os.name != "nt"
 
 Number = TypeVar("Number", bound=np.generic)
 
@@ -52,7 +54,7 @@ def empty_column(shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]
     (3,)
     """
     size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-    if size <= LIMIT_BYTES or os.name == "nt":  # where a file in use cannot lose its name
+    if size <= LIMIT_BYTES or not _PAGED:
         return np.empty(shape, dtype)
     with _nameless() as file:
         file.truncate(size)
@@ -109,7 +111,7 @@ def column(values: NDArray[Number]) -> NDArray[Number]:
     >>> column(np.arange(3))
     array([0, 1, 2])
     """
-    if values.nbytes <= LIMIT_BYTES:
+    if values.nbytes <= LIMIT_BYTES or not _PAGED:
         return values
     found = empty_column(values.shape, values.dtype)
     found[...] = values

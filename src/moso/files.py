@@ -41,16 +41,16 @@ def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
     try:
         yield temporary
         if durable:
-            _flush(temporary)
+            _flush(temporary, os.O_RDWR)  # Windows flushes only what is open for writing
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
-    if durable:
-        _flush(path.parent)
+    if durable and hasattr(os, "O_DIRECTORY"):  # Windows opens no folders
+        _flush(path.parent, os.O_RDONLY)
 
 
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
+def _flush(path: Path, access: int) -> None:
+    descriptor = os.open(path, access)
     try:
         os.fsync(descriptor)
     finally:

@@ -1,6 +1,7 @@
 """`moso compare` and `moso suspects` on the command line: what they print, and what they refuse in one sentence."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -126,6 +127,13 @@ def test_suspects_of_a_comparison(compared, done, tmp_path):
     assert len((tmp_path / "out/suspects.csv").read_text().splitlines()) == 21
     assert done("suspects", str(compared), "--order", "mine", "--quiet") == ""
     assert (compared / "suspects/suspects.png").exists()
+
+
+def test_what_an_extra_would_add_names_the_extra(compared, done, tmp_path, monkeypatch):
+    for name in ("cleanlab", "cleanlab.filter", "cleanlab.rank"):
+        monkeypatch.setitem(sys.modules, name, None)
+    said = " ".join(done("suspects", str(compared), "--top", "3", "--out", str(tmp_path / "out")).split())
+    assert 'cleanlab is not installed; `pip install "moso-prune[cleanlab]"` does it' in said
 
 
 def test_runs_without_suspects_are_refused(refused, done, compared, tmp_path):

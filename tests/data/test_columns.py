@@ -34,6 +34,21 @@ def test_a_small_one_is_in_memory(tmp_path, monkeypatch):
     assert not (tmp_path / "cache").exists()
 
 
+def test_where_a_file_in_use_keeps_its_name_columns_stay_in_memory(large, monkeypatch):
+    monkeypatch.setattr(columns, "_PAGED", False)  # Windows
+    values = np.arange(5)
+    assert column(values) is values
+    assert counted(20).tolist() == list(range(20))
+    assert not large.exists()
+    growing = columns.Growing(2)
+    for part in (np.ones((2, 3)), np.zeros((2, 30))):
+        growing.add(part)
+    found = growing.done()
+    assert found.base is None or not isinstance(found.base, np.memmap)
+    assert found.sum() == 6
+    assert list(large.iterdir()) == []
+
+
 @pytest.mark.parametrize("height", [1, 3])
 def test_a_column_that_grows_ends_with_all_that_came(large, height):
     parts = [np.random.default_rng(n).normal(size=(height, n)) for n in (3, 0, 11, 1)]

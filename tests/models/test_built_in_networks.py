@@ -64,7 +64,6 @@ def test_width_is_what_the_suffix_says() -> None:
     assert [m.out_channels for m in model.modules() if isinstance(m, nn.Conv2d)] == [24, 24, 24, 48, 48, 96, 96]
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # PyTorch's own forward mode compiles with it
 @pytest.mark.parametrize("name", [*ANY_INPUT, *IMAGES])
 def test_per_sample_gradients_agree_however_they_are_taken(name: str) -> None:
     model = build_model(name, (1, 8, 8), classes=10, seed=0).double().eval()

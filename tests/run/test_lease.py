@@ -1,17 +1,24 @@
 """Who may write to a run directory: one at a time, and nobody waits for the dead."""
 
+import errno
+import fcntl
 import json
+import os
 import signal
 import subprocess
 import sys
 import threading
 import time
 from dataclasses import asdict, replace
+from types import SimpleNamespace
 
 import pytest
 
 from moso.errors import MosoError
+from moso.run import lease_slot, lease_turn
 from moso.run.lease import EXPIRY_SECONDS, SKEW_SECONDS, Holder, held, read_holder
+from moso.run.lease_slot import FileSlot, read_slot
+from moso.run.lease_turn import alone
 
 
 def write(path, holder: Holder) -> None:
@@ -31,6 +38,88 @@ def test_a_lease_belongs_to_one_at_a_time_and_is_given_back(tmp_path):
     assert read_holder(path) is None
     with held(path):
         pass
+
+
+def locking(descriptor: int, mode: int, _: int) -> None:
+    """As Windows has it: a lock of one open file that another one is refused with EACCES, and that ends with it."""
+    assert mode == 2
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as problem:
+        raise PermissionError(errno.EACCES, "Permission denied") from problem
+
+
+@pytest.fixture
+def windows(monkeypatch):
+    """The locks of Windows in place of those of Linux."""
+    monkeypatch.setattr(lease_turn, "_fcntl", None)
+    monkeypatch.setattr(lease_turn, "_msvcrt", SimpleNamespace(locking=locking, LK_NBLCK=2))
+
+
+def test_turns_of_windows_are_one_at_a_time_and_leave_nothing(windows, tmp_path):
+    inside, most, together = [], [], threading.Barrier(4)
+
+    def enter():
+        together.wait()
+        with alone(tmp_path):
+            inside.append(1)
+            time.sleep(0.1)
+            most.append(len(inside))
+            inside.pop()
+
+    threads = [threading.Thread(target=enter) for _ in range(4)]
+    # Windows keeps a file that somebody has open; Linux would let the next one lock a new file of the same name.
+    kept = os.open(tmp_path / lease_turn.TURN, os.O_CREAT | os.O_RDWR)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pathlib.Path.unlink", lambda *_: (_ for _ in ()).throw(PermissionError()))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    os.close(kept)
+    assert most == [1, 1, 1, 1]
+    with alone(tmp_path):
+        assert (tmp_path / lease_turn.TURN).exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lease_is_held_and_refused_by_the_locks_of_windows(windows, tmp_path):
+    with held(tmp_path / ".lock"), pytest.raises(MosoError, match="another moso"), held(tmp_path / ".lock"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_system_without_locks_gives_everybody_a_turn(windows, tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.EINVAL, "not here")
+
+    monkeypatch.setattr(lease_turn, "_msvcrt", SimpleNamespace(locking=refuse, LK_NBLCK=2))
+    with alone(tmp_path), alone(tmp_path):
+        pass
+    monkeypatch.setattr(lease_turn, "_msvcrt", None)
+    with alone(tmp_path), alone(tmp_path):
+        pass
+
+
+def test_a_lease_that_cannot_be_read_for_a_moment_is_read_again(tmp_path, monkeypatch):
+    """Windows refuses to read a file in the moment in which it is replaced."""
+    slot, mine = FileSlot(tmp_path / ".lock"), Holder.myself()
+    write(slot.path, mine)
+    refusals = iter([PermissionError(), PermissionError()])
+    whole = FileSlot.text
+
+    def text(self):
+        refusal = next(refusals, None)
+        if refusal is not None:
+            raise refusal
+        return whole(self)
+
+    monkeypatch.setattr(FileSlot, "text", text)
+    assert read_slot(slot) == mine
+    monkeypatch.setattr(lease_slot, "_FILLING_SECONDS", 0.1)
+    refusals = iter(lambda: PermissionError(), None)
+    with pytest.raises(PermissionError):
+        read_slot(slot)
 
 
 def test_of_many_who_try_at_once_one_gets_it(tmp_path):

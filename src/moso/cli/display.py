@@ -29,8 +29,10 @@ def showing(quiet: bool) -> Iterator[ProgressCall]:
 
 
 def _bars() -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
-    return Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(stderr=True), transient=True)
+    # A label may hold the name of a file, with brackets.
+    label, share = TextColumn("{task.description}", markup=False), TextColumn("{task.percentage:>3.0f} %")
+    times = TimeElapsedColumn(), TimeRemainingColumn()
+    return Progress(label, BarColumn(), share, *times, console=Console(stderr=True), transient=True)
 
 
 class _Bars:

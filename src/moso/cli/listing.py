@@ -35,9 +35,7 @@ def methods(as_json: Json = False) -> None:
                 table.add_row(*(_text(row[name]) for name in names))
         console().print(table)
         console().print()
-    console().print(
-        "settings: --setting coverage.cut=0.2, or coverage.cut = 0.2 under [settings] in a TOML file", markup=False
-    )
+    console().print("settings: --setting coverage.cut=0.2, or coverage.cut = 0.2 under [settings] in a TOML file")
 
 
 def _text(value: Any) -> str:

@@ -16,8 +16,11 @@ from moso.run.job import Job
 
 
 def console() -> Console:
-    """Standard output: as wide as the terminal, or as a page where there is none."""
-    return Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+    """Standard output: as wide as the terminal, or as a page where there is none.
+
+    Brackets are printed as they are; as markup, `moso-prune[cleanlab]` would lose its extra.
+    """
+    return Console(width=None if sys.stdout.isatty() else 120, highlight=False, markup=False)
 
 
 def print_summary(job: Job) -> None:

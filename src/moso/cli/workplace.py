@@ -56,7 +56,7 @@ class Workplace:
             return self.workers
         if configuration.device != "cpu":
             return 1
-        return max(1, len(os.sched_getaffinity(0)) // configuration.threads)
+        return max(1, usable_cores() // configuration.threads)
 
     @property
     def far(self) -> bool:
@@ -98,6 +98,18 @@ class Workplace:
             workers=self.workers,
             progress=progress,
         )
+
+
+def usable_cores() -> int:
+    """Return the number of cores this process may use; where the system does not say, the number it has.
+
+    Example:
+        >>> usable_cores() >= 1
+        True
+    """
+    if hasattr(os, "sched_getaffinity"):  # Linux
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 # On this machine, as many as fit.

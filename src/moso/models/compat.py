@@ -2,52 +2,66 @@
 
 A CPU-only torch beside a torchvision built for another one: the compiled part does not load, and the import
 dies on `operator torchvision::nms does not exist`, although its data sets, transforms and models, timm and
-transformers (which imports it wherever it is installed) need none of it. Declaring the two operators it registers
-fakes for is enough. Where torchvision is whole, its compiled part is loaded first and nothing is declared.
+transformers (which imports it wherever it is installed) need none of it. Declaring the operators that it registers
+fakes for is enough.
+
+torchvision itself is asked whether its compiled part fits: it is imported as it is, and operators are declared only
+after that import has failed for the want of them. The other order would be guessing, and a wrong guess is fatal: an
+operator that is declared twice, here and by a compiled part which does load, aborts the process. For the same reason
+the declarations end with the import that needs them.
 """
 
 import importlib
+import re
 import sys
-from contextlib import suppress
-from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, FileFinder
 from importlib.util import find_spec
-from pathlib import Path
 from types import ModuleType
 
 import torch
 
 from moso.errors import MosoError
+from moso.quiet import quiet_notices
 
 _SCHEMAS = {
     "nms": "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
     "qnms": "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
 }
-# Operators live as long as the library object that declared them.
-_declared: list[torch.library.Library] = []
+_MISSING = re.compile(r"torchvision::(\w+).* does not exist")
+_EXTRAS = {"torchvision": "vision", "timm": "vision", "transformers": "text"}
 
 
 def import_torchvision() -> ModuleType:
-    """The module `torchvision`, or a sentence that says how to install it."""
+    """Import `torchvision`.
+
+    Raises:
+        MosoError: It is not installed, or it cannot be imported beside the installed torch.
+    """
     return _import("torchvision")
 
 
 def import_timm() -> ModuleType:
-    """The module `timm`, or a sentence that says how to install it."""
+    """Import `timm`.
+
+    Raises:
+        MosoError: timm or torchvision is not installed, or torchvision cannot be imported.
+    """
     return _import("timm")
 
 
 def import_transformers() -> ModuleType:
-    """The module `transformers`, or a sentence that says how to install it."""
+    """Import `transformers`.
+
+    Raises:
+        MosoError: It is not installed, or an installed torchvision, which it imports, cannot be imported.
+    """
     return _import("transformers")
 
 
-_EXTRAS = {"torchvision": "vision", "timm": "vision", "transformers": "text"}
-
-
 def _import(name: str) -> ModuleType:
-    declare_missing_operators()
+    prepare_torchvision()
     try:
-        return importlib.import_module(name)
+        with quiet_notices():
+            return importlib.import_module(name)
     except ModuleNotFoundError as problem:
         extra = _EXTRAS.get(problem.name or "")
         if extra is None:
@@ -55,26 +69,46 @@ def _import(name: str) -> ModuleType:
         raise MosoError(f'{problem.name} is not installed; pip install "moso-prune[{extra}]" installs it') from problem
 
 
-def declare_missing_operators() -> None:
-    """Declare what torchvision's compiled part would have, if it cannot be loaded."""
-    if "torchvision" in sys.modules:
+def prepare_torchvision() -> None:
+    """Import torchvision where it is installed, so that a later import of it or of what needs it succeeds.
+
+    Raises:
+        MosoError: It is installed and cannot be imported beside the installed torch.
+
+    Example:
+        >>> prepare_torchvision()
+    """
+    if "torchvision" in sys.modules or find_spec("torchvision") is None:
         return
-    spec = find_spec("torchvision")
-    if spec is None or spec.origin is None:
-        return
-    _load_compiled_part(Path(spec.origin).parent)
-    missing = [schema for name, schema in _SCHEMAS.items() if not hasattr(torch.ops.torchvision, name)]
-    if missing:
+    try:
+        with quiet_notices():
+            _import_torchvision()
+    except (AttributeError, ImportError, OSError, RuntimeError) as problem:
+        _forget_torchvision()
+        raise MosoError(
+            f"torchvision is installed and does not import beside torch {torch.__version__} ({problem}); "
+            "install a torchvision that was made for it: pip install --upgrade torch torchvision"
+        ) from problem
+
+
+def _import_torchvision() -> None:
+    try:
+        importlib.import_module("torchvision")
+    except RuntimeError as problem:
+        missing = _MISSING.search(str(problem))
+        if missing is None or missing[1] not in _SCHEMAS:
+            raise
+        _forget_torchvision()
+        # Operators live as long as the library object that declared them: until this function returns. All of them at
+        # once, because older versions of torch refuse the fakes of a third import where a second one has left its own.
         library = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]
-        for schema in missing:
-            library.define(schema)  # type: ignore[no-untyped-call]
-        _declared.append(library)
+        for name, schema in _SCHEMAS.items():
+            if not hasattr(torch.ops.torchvision, name):
+                library.define(schema)  # type: ignore[no-untyped-call]
+        importlib.import_module("torchvision")
 
 
-def _load_compiled_part(folder: Path) -> None:
-    found = FileFinder(str(folder), (ExtensionFileLoader, EXTENSION_SUFFIXES)).find_spec("_C")
-    if found is None or found.origin is None:
-        return
-    # Built against another torch it does not load: this is the case that the declarations are for.
-    with suppress(OSError):
-        torch.ops.load_library(found.origin)  # type: ignore[no-untyped-call]
+def _forget_torchvision() -> None:
+    """Let the next import begin anew: a failed one leaves the parts behind that it had imported."""
+    for name in [one for one in sys.modules if one.partition(".")[0] == "torchvision"]:
+        del sys.modules[name]

@@ -16,7 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from moso.errors import MosoError
-from moso.run.lease_slot import NAME, FileSlot, Holder, Slot, alone, begun, read_slot, this_machine
+from moso.run.lease_slot import NAME, FileSlot, Holder, Slot, begun, read_slot, this_machine
+from moso.run.lease_turn import alone
 
 __all__ = ["EXPIRY_SECONDS", "NAME", "SKEW_SECONDS", "Holder", "held", "read_holder"]
 
@@ -24,8 +25,8 @@ RENEW_SECONDS = 5.0
 EXPIRY_SECONDS = 30.0
 # How far the clocks of two machines may be apart.
 SKEW_SECONDS = 300.0
-# Interrupts like SIGINT, which a process in the background of a script ignores.
-_STOP = signal.SIGUSR1
+# Interrupts like SIGINT, which a process in the background of a script ignores. Windows has SIGINT alone.
+_STOP = getattr(signal, "SIGUSR1", signal.SIGINT)
 
 
 def read_holder(path: Path) -> Holder | None:
@@ -95,6 +96,13 @@ def _ended(slot: Slot, found: Holder, expiry: float) -> bool:
     return True
 
 
+def _interrupt_main_thread() -> None:
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, _STOP)
+    else:
+        signal.raise_signal(_STOP)  # Windows: handlers run in the main thread, and wake it
+
+
 class _Keeping:
     """Renews a lease from a thread of its own, and notices when somebody else has it."""
 
@@ -131,7 +139,7 @@ class _Keeping:
                 if found is not None and found.owner != self.mine.owner:
                     self.lost = found
                     if self._main:  # end the work: two writers would do everything twice
-                        signal.pthread_kill(threading.main_thread().ident or 0, _STOP)
+                        _interrupt_main_thread()
                     return
                 self.mine = replace(self.mine, renewed=time.time(), renewals=self.mine.renewals + 1)
                 self.slot.renew(self.mine)

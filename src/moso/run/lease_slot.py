@@ -6,13 +6,10 @@ and reads it back.
 """
 
 import contextlib
-import fcntl
 import json
 import os
 import platform
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol
@@ -80,15 +77,17 @@ def read_slot(slot: Slot) -> Holder | None:
     """Who holds a lease; None where nobody does."""
     until = time.monotonic() + _FILLING_SECONDS
     while True:
-        text = slot.text()
-        if text is None:
-            return None
+        late = time.monotonic() > until
         try:
-            return Holder(**json.loads(text))
+            text = slot.text()
+            return None if text is None else Holder(**json.loads(text))
         except (ValueError, TypeError):
-            if time.monotonic() > until:
+            if late:
                 return None  # killed before it was filled
-            time.sleep(0.05)
+        except PermissionError:
+            if late:
+                raise  # Windows refuses to read a file in the moment of its renewal, and no longer
+        time.sleep(0.05)
 
 
 @dataclass(frozen=True)
@@ -182,18 +181,6 @@ class StoreSlot:
     def clear(self) -> None:
         """Remove the object."""
         self.store.remove([NAME])
-
-
-@contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """One at a time of the processes of this machine that ask for this folder; a file system may not offer it."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def this_machine() -> str:

@@ -21,7 +21,7 @@ from moso.errors import MosoError
 from moso.files import TEMPORARY, write_json, write_text
 from moso.randomness import key
 from moso.run.lease_slot import NAME as LEASE
-from moso.run.lease_slot import alone
+from moso.run.lease_turn import alone
 from moso.run.store import Store
 
 Result = TypeVar("Result")

@@ -9,7 +9,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 import moso
-from moso.models.compat import declare_missing_operators
+from moso.models.compat import prepare_torchvision
 from tests.evidence.loops import (
     BATCH,
     DATA,
@@ -36,7 +36,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def lightning():
-    declare_missing_operators()  # Lightning imports a whole torchvision, or none
+    prepare_torchvision()  # Lightning imports a whole torchvision, or none
     return pytest.importorskip("lightning")
 
 

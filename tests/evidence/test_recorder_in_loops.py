@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
-from moso.models.compat import declare_missing_operators
+from moso.models.compat import prepare_torchvision
 from tests.evidence.loops import (
     BATCH,
     DATA,
@@ -33,7 +33,7 @@ from tests.evidence.loops import (
 
 @pytest.fixture(scope="module", autouse=True)
 def whole_torchvision():
-    declare_missing_operators()  # transformers and Lightning import a whole torchvision, or none
+    prepare_torchvision()  # transformers and Lightning import a whole torchvision, or none
 
 
 @pytest.fixture

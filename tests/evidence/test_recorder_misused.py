@@ -9,7 +9,7 @@ from torch.optim import lr_scheduler
 
 import moso
 from moso.errors import MosoError
-from moso.models.compat import declare_missing_operators
+from moso.models.compat import prepare_torchvision
 from tests.evidence.loops import Network, Setting, every_step, plain_loop
 
 
@@ -139,7 +139,7 @@ def test_parameters_that_are_spread_over_processes_are_refused(tmp_path, kind):
 
 
 def test_timm_lookahead_is_refused_for_it_runs_no_hooks(tmp_path):
-    declare_missing_operators()  # timm imports torchvision
+    prepare_torchvision()  # timm imports torchvision
     lookahead = pytest.importorskip("timm.optim.lookahead")
     model, optimizer, total = made()
     with pytest.raises(MosoError, match="Lookahead does not run the step hooks"):

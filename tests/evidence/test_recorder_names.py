@@ -11,7 +11,7 @@ from torch import nn
 import moso
 from moso.errors import MosoError
 from moso.evidence.trajectory import TrajectoryPoint
-from moso.models.compat import declare_missing_operators
+from moso.models.compat import prepare_torchvision
 from tests.evidence.loops import INPUTS, LABELS, Network, brute_force, every_step, state_now
 
 DOUBLES = torch.utils.data.TensorDataset(INPUTS.double(), LABELS)
@@ -19,7 +19,7 @@ DOUBLES = torch.utils.data.TensorDataset(INPUTS.double(), LABELS)
 
 @pytest.fixture(scope="module")
 def peft():
-    declare_missing_operators()  # peft imports transformers, and that a whole torchvision
+    prepare_torchvision()  # peft imports transformers, and that a whole torchvision
     return pytest.importorskip("peft")
 
 

@@ -1,6 +1,8 @@
 """What is believed, when it is compared, and that wrong numbers do not leave a time step."""
 
+import gc
 import logging
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -172,9 +174,8 @@ def test_one_sample_at_a_time_gives_what_central_differences_give():
             value.normal_()
     inputs, labels = torch.randn(4, 4, 3, 3, dtype=torch.float64), torch.randint(0, 3, (4,))
     point = Point.of(model, cross_entropy)
-    [gradients] = [
-        torch.cat(parts) for parts in [[g["norm.bias"] for g in slow_route(point, (inputs, labels))((inputs, labels))]]
-    ]
+    batch = (inputs, labels)
+    gradients = torch.cat([own["norm.bias"] for own in slow_route(point, batch)(point, batch)])
     step, e = torch.randn(4, dtype=torch.float64), 1e-6
     ends = [
         point.losses({**point.trained, "norm.bias": point.trained["norm.bias"] + sign * e * step}, (inputs, labels))
@@ -206,3 +207,40 @@ def test_the_sample_that_is_not_finite_is_the_one_that_is_named():
     inputs[5, 0, 0] = torch.nan
     with pytest.raises(SampleError, match="sample 5 is not finite"):
         time_step(Point.of(model, cross_entropy), batches_of(inputs, labels))
+
+
+class Distances(nn.Module):
+    """A parameter without a closed form."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.centres = nn.Linear(12, 5), nn.Parameter(torch.randn(3, 5))
+
+    def forward(self, x):
+        return torch.cdist(self.inner(x.flatten(1)), self.centres)
+
+
+def test_what_goes_the_slow_way_goes_it_at_every_checkpoint(caplog):
+    model, inputs, labels = problem(Distances())
+    announce.cache_clear()
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            step = time_step(Point.of(model, cross_entropy, model.state_dict()), batches_of(inputs, labels))
+            assert_right(step, model, inputs, labels)
+            with torch.no_grad():
+                for value in model.parameters():
+                    value.add_(0.3 * torch.randn_like(value))
+    assert "have no closed form" in caplog.text
+    assert "do not add up" not in caplog.text
+
+
+def test_what_is_known_of_a_network_does_not_keep_it_alive():
+    def scored():
+        model, inputs, labels = problem(Distances())
+        for loss in (cross_entropy, lambda _, batch: cross_entropy(model, batch)):
+            time_step(Point.of(model, loss), batches_of(inputs, labels))
+        return weakref.ref(model)
+
+    own = scored()
+    gc.collect()
+    assert own() is None

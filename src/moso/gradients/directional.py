@@ -176,7 +176,10 @@ def backward_derivative(
     dots.append(_along(own, direction, count))
     found = torch.stack([dot.to(dots[0].device) for dot in dots]).sum(0) / wide(weights)
     if plan.slow is not None:
-        pieces = [_along(part, direction, len(next(iter(part.values())))) for part in plan.slow(batch)]
+        pieces = [
+            _along(part, direction, len(next(iter(part.values()))))
+            for part in plan.slow(point.only(plan.others), batch)
+        ]
         found = found + torch.cat(pieces).to(found.device)
     return found
 

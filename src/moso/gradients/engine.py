@@ -25,7 +25,7 @@ from moso.gradients.point import Batches, Groups, Point, Tensors, through
 from moso.gradients.probe import first_samples
 from moso.gradients.slow import announce, slow_route
 from moso.gradients.sweep import Kept, Swept, identities_hold
-from moso.gradients.trust import Knowledge, RestartError, forget, knowledge_of, trusted_sweep
+from moso.gradients.trust import Knowledge, RestartError, forget, knowledge_of, trusted_sweep, weakly
 
 # Bytes of calls that the first sweep may keep for the second, which then needs no pass through the network for them.
 KEPT_CALLS = 512 * 2**20
@@ -223,7 +223,7 @@ def _slowly(point: Point, batch: Any) -> Knowledge:
     """No closed form at all: every gradient one sample at a time."""
     names = tuple(point.trained)
     plan = Plan(Routes(), names, slow_route(point, first_samples(batch)))
-    return Knowledge(point.loss, names, plan, batch_length(batch), route="backward")
+    return Knowledge(weakly(point.loss), names, plan, batch_length(batch), route="backward")
 
 
 class _blaming:  # noqa: N801 - used as a statement

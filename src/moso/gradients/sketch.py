@@ -123,7 +123,7 @@ def _sketched(point: Point, plan: Plan, projections: Mapping[str, Projection], b
             found[name] = projections[name].of_gradients(leaf.grad)
     if plan.slow is not None:
         start = 0
-        for gradients in plan.slow(batch):
+        for gradients in plan.slow(point.only(plan.others), batch):
             for name, own in gradients.items():
                 found[name][start : start + len(own)] = projections[name].of_gradients(own)
             start += len(own)

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -17,7 +17,8 @@ from moso.gradients.point import Point, Tensors
 CHUNK_BYTES = 256 * 2**20
 _log = logging.getLogger(__name__)
 
-Slow = Callable[[Any], Iterator[Tensors]]
+# From a network at any moment of its training, and a batch, to the gradients of its samples.
+Slow = Callable[[Point, Any], Iterator[Tensors]]
 
 
 def gradients_of_one(point: Point, one: Any) -> tuple[torch.Tensor, Tensors]:
@@ -32,7 +33,9 @@ def gradients_of_one(point: Point, one: Any) -> tuple[torch.Tensor, Tensors]:
 
 
 def slow_route(point: Point, probe: Any) -> Slow:
-    """From a batch to the gradients `[some, *shape]` of its samples, a few samples at a time; announced once.
+    """The way to the gradients `[some, *shape]` of single samples, a few samples at a time; announced once.
+
+    It is found at one moment and holds for all of them: whoever takes it says at which.
 
     Raises:
         MosoError: The gradients of single samples are not those that a batch of them has.
@@ -40,9 +43,9 @@ def slow_route(point: Point, probe: Any) -> Slow:
     network, some = type(point.model).__name__, next(iter(point.trained))
     whole = _gradients_of_sum(point, probe)
     reasons = []
-    for route in (_chunked(point), _one_by_one(point, copies=1), _one_by_one(point, copies=2)):
+    for route in (_chunked, partial(_one_by_one, copies=1), partial(_one_by_one, copies=2)):
         try:
-            if _adds_up(route, probe, whole):
+            if _adds_up(route, point, probe, whole):
                 break
         except Exception as problem:  # noqa: BLE001 - a user's network may raise anything under vmap
             reasons.append(problem)
@@ -60,25 +63,21 @@ def slow_route(point: Point, probe: Any) -> Slow:
     return route
 
 
-def _one_by_one(point: Point, copies: int) -> Slow:
+def _one_by_one(point: Point, batch: Any, copies: int) -> Iterator[Tensors]:
     """Samples one after the other, in batches of one, or of two copies.
 
     PyTorch's batch-norm in evaluation mode, on the CPU, takes a wrong gradient for a batch of one whose channels are
     last in memory; a batch of two it takes right.
     """
-
-    def route(batch: Any) -> Iterator[Tensors]:
-        for number in range(batch_length(batch)):
-            one = one_of(batch, number)
-            if copies > 1:
-                one = map_tensors(lambda tensor: torch.cat([tensor] * copies), one)
-            _, gradients = gradients_of_one(point, one)
-            yield {name: gradient[None] / copies for name, gradient in gradients.items()}
-
-    return route
+    for number in range(batch_length(batch)):
+        one = one_of(batch, number)
+        if copies > 1:
+            one = map_tensors(lambda tensor: torch.cat([tensor] * copies), one)
+        _, gradients = gradients_of_one(point, one)
+        yield {name: gradient[None] / copies for name, gradient in gradients.items()}
 
 
-def _chunked(point: Point) -> Slow:
+def _chunked(point: Point, batch: Any) -> Iterator[Tensors]:
     """A chunk of samples at a time, by `vmap`."""
     per_sample = sum(value.numel() * value.element_size() for value in point.trained.values())
     chunk = max(1, CHUNK_BYTES // per_sample)
@@ -87,25 +86,21 @@ def _chunked(point: Point) -> Slow:
         return point.losses(trained, map_tensors(lambda tensor: tensor[None], one)).sum()
 
     together = vmap(grad(loss_of_one), in_dims=(None, 0))
-
-    def route(batch: Any) -> Iterator[Tensors]:
-        for start in range(0, batch_length(batch), chunk):
-            part = part_of(batch, start, min(start + chunk, batch_length(batch)))
-            with sdpa_kernel(SDPBackend.MATH):  # the fused kernels of attention know no vmap
-                yield together(point.trained, part)
-
-    return route
+    for start in range(0, batch_length(batch), chunk):
+        part = part_of(batch, start, min(start + chunk, batch_length(batch)))
+        with sdpa_kernel(SDPBackend.MATH):  # the fused kernels of attention know no vmap
+            yield together(point.trained, part)
 
 
 def _gradients_of_sum(point: Point, batch: Any) -> Tensors:
     return gradients_of_one(point, batch)[1]
 
 
-def _adds_up(route: Slow, probe: Any, whole: Tensors) -> bool:
+def _adds_up(route: Slow, point: Point, probe: Any, whole: Tensors) -> bool:
     """Whether the gradients of single samples add up to those of their batch, up to rounding."""
     total = {name: torch.zeros_like(value) for name, value in whole.items()}
     squared = dict.fromkeys(whole, 0.0)
-    for gradients in route(probe):
+    for gradients in route(point, probe):
         for name, own in gradients.items():
             total[name] += own.sum(0)
             squared[name] += float(own.square().sum())

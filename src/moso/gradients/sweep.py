@@ -152,7 +152,7 @@ def sweep_batch(
             norms[name] = squares(leaf.grad) * sums.scales.square()
     if plan.slow is not None:
         pieces: dict[str, list[torch.Tensor]] = {name: [] for name in plan.others}
-        for gradients in plan.slow(batch):
+        for gradients in plan.slow(point.only(plan.others), batch):
             for name, gradient in gradients.items():
                 pieces[name].append(wide(gradient.flatten(1)).square().sum(1))
                 total[name] += gradient.sum(0)

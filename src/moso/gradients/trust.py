@@ -6,10 +6,10 @@ which is right only if every gradient was given to the sample it belongs to (`sw
 of a few samples that have one. Whatever fails is tried in other ways, and in the end taken one sample at a time.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakMethod, ref
 
 import torch
 from torch import nn
@@ -40,6 +40,7 @@ class Knowledge:
     """What is known of one network, loss and choice of parameters; it outlives the moment it was found at.
 
     Attributes:
+        loss: Gives the loss, as long as somebody else holds it: it may hold the network, which is not held here.
         plan: How each parameter is treated.
         samples: How many samples it was found with.
         seen: By parameter, the signatures of calls that were compared with autograd and were right.
@@ -48,7 +49,7 @@ class Knowledge:
         forward_folds: For forward mode, the convolutions that do the work of the batch-norm behind them.
     """
 
-    loss: Loss
+    loss: Callable[[], Loss | None]
     names: tuple[str, ...]
     plan: Plan
     samples: int
@@ -86,8 +87,9 @@ def knowledge_of(point: Point, batch: Any) -> Knowledge:
     """What is known of the network at this point; the first time, it is looked at with a few samples of the batch."""
     names, count = tuple(point.trained), min(PROBES, batch_length(batch))
     held = _known.setdefault(point.model, [])
+    held[:] = [known for known in held if known.loss() is not None]
     for known in held:
-        if known.loss is point.loss and known.names == names:
+        if known.loss() == point.loss and known.names == names:
             if known.samples >= count:
                 return known
             held.remove(known)  # found with one sample, which shows too little
@@ -101,9 +103,17 @@ def knowledge_of(point: Point, batch: Any) -> Knowledge:
     left = tuple(name for name in names if name not in routes.covered)
     if left and count > 1:
         routes = _joined(routes, _spread(point.only(left), part_of(batch, 0, min(8, batch_length(batch)))))
-    known = Knowledge(point.loss, names, _planned(point, routes, batch), count)
+    known = Knowledge(weakly(point.loss), names, _planned(point, routes, batch), count)
     held.append(known)
     return known
+
+
+def weakly(loss: Loss) -> Callable[[], Loss | None]:
+    """A reference to a loss that does not keep it alive."""
+    try:
+        return WeakMethod(loss) if hasattr(loss, "__self__") else ref(loss)
+    except TypeError:  # some callables cannot be referred to in this way
+        return lambda: loss
 
 
 def forget(model: nn.Module) -> None:

@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-long lint types bench docs page clean
+.PHONY: demo test test-newest test-oldest test-long lint types bench docs page clean
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "moso needs Python 3.11 or newer")'
@@ -33,6 +33,26 @@ types: $(VENV)/.installed-test
 test: lint types
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not long' --cov --cov-report=term
 
+# The README's commands and the tests on what pip finds today, and on the lowest versions that pyproject.toml admits,
+# each in an environment of its own. Where the registry has torch for CUDA alone, an environment takes 5 to 7 GB.
+NEWEST := .venv-newest
+OLDEST := .venv-oldest
+TEST_TOOLS := pytest pytest-cov pytest-xdist hypothesis playwright 'moto[s3]' flask flask-cors captum apricot-select build hatchling
+
+test-newest:
+	$(PYTHON) -m venv --clear $(NEWEST)
+	$(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	$(NEWEST)/bin/python -m pytest tests -n 2 --dist loadfile -m 'not long'
+
+# Not torchrun: the processes of older versions of torch wait for each other for ever when they end (gloo). Not the
+# benchmarks, whose rivals want newer versions.
+test-oldest:
+	$(PYTHON) -m venv --clear $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-oldest.txt \
+	    --editable '.[vision,text,neighbours,cleanlab,ray,store,watch]' $(TEST_TOOLS)
+	$(OLDEST)/bin/python -m pytest tests -n 2 --dist loadfile -m 'not long' \
+	    --ignore tests/executors/test_torchrun.py --ignore tests/benchmarks
+
 test-long: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -m long
 
@@ -56,4 +76,4 @@ docs: $(VENV)/.installed-test
 	$(BIN)/pdoc --no-show-source --output-directory docs/_build moso moso.gradients moso.evidence moso.scores moso.selection
 
 clean:
-	rm -rf $(VENV) build docs/_build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(NEWEST) $(OLDEST) build docs/_build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

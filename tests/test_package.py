@@ -1,9 +1,11 @@
 """The wheel and the sdist build, and what they hold runs without the checkout."""
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
@@ -15,6 +17,18 @@ TRY = [
     *("run", "--model", "mlp-w8", "--recipe", "quick", "--partitions", "2", "--time-steps", "2", "--seeds", "1"),
     *("--ratio", "0.5", "--method", "moso", "--workers", "1", "--quiet", "--out", "run"),
 ]
+
+
+def test_lower_bounds_are_the_versions_that_test_oldest_runs():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = [name for name in project["optional-dependencies"] if name not in ("test", "bench")]
+    asked = [*project["dependencies"], *(one for name in extras for one in project["optional-dependencies"][name])]
+    lines = (ROOT / "constraints-oldest.txt").read_text().partition("\n\n")[0].splitlines()
+    tested = [line.replace("==", ">=") for line in lines if not line.startswith("#")]
+    # 2.4 is 2.4.0.
+    assert {re.sub(r"(\.0)+$", "", one) for one in tested} == {re.sub(r"(\.0)+$", "", one) for one in asked}
+    makefile = (ROOT / "Makefile").read_text()
+    assert f"--editable '.[{','.join(extras)}]' $(TEST_TOOLS)" in makefile
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +47,14 @@ def test_both_hold_what_they_should(built):
     assert not any(name.startswith("tests") for name in names)
     with tarfile.open(sdist) as archive:
         inside = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
-    assert {"Makefile", "constraints.txt", "src/moso/api.py", "tests/conftest.py", "LICENSE"} <= inside
+    assert {
+        "Makefile",
+        "constraints.txt",
+        "constraints-oldest.txt",
+        "src/moso/api.py",
+        "tests/conftest.py",
+        "LICENSE",
+    } <= inside
 
 
 def test_the_wheel_runs_from_elsewhere(built, tmp_path):

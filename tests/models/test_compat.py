@@ -49,9 +49,9 @@ def run(program: str, *places: Path) -> str:
     return done.stdout.strip()
 
 
-def stand_in(folder: Path, **modules: str) -> Path:
-    """A folder with a package `torchvision` of these modules; `init` is the package itself."""
-    package = folder / "torchvision"
+def stand_in(folder: Path, package_name: str = "torchvision", **modules: str) -> Path:
+    """A folder with a package of these modules; `init` is the package itself."""
+    package = folder / package_name
     package.mkdir()
     for name, text in modules.items():
         (package / f"{'__init__' if name == 'init' else name}.py").write_text(text)
@@ -151,6 +151,20 @@ print("torchvision" in sys.modules)
     assert said.startswith("torchvision is installed and does not import beside torch")
     assert reason in said
     assert left == "False"
+
+
+def test_a_transformers_that_wants_a_newer_torch_is_said_in_a_sentence(tmp_path: Path) -> None:
+    stand_in(tmp_path, "torchvision", init="")
+    stand_in(tmp_path, "transformers", init="__version__ = '9.0'\ndef is_torch_available(): return False")
+    program = """
+from moso.errors import MosoError
+from moso.models.compat import import_transformers
+try:
+    import_transformers()
+except MosoError as problem:
+    print(problem)
+"""
+    assert "transformers 9.0 does not work with torch" in run(program, tmp_path)
 
 
 def test_a_missing_package_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,9 +52,16 @@ def import_transformers() -> ModuleType:
     """Import `transformers`.
 
     Raises:
-        MosoError: It is not installed, or an installed torchvision, which it imports, cannot be imported.
+        MosoError: It is not installed, it wants a newer torch, or an installed torchvision, which it imports, cannot
+            be imported.
     """
-    return _import("transformers")
+    transformers = _import("transformers")
+    if not transformers.is_torch_available():  # it imports all the same, and has no networks
+        raise MosoError(
+            f"transformers {transformers.__version__} does not work with torch {torch.__version__}; "
+            'install a newer torch, or an older transformers: pip install "transformers==5.0.0"'
+        )
+    return transformers
 
 
 def _import(name: str) -> ModuleType:

@@ -3,6 +3,7 @@
 Rectifiers and maxima are replaced by smooth functions: on a kink float32 and float64 part, whoever computes.
 """
 
+import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -56,7 +57,9 @@ def resnet18() -> nn.Module:
     from timm.models.resnet import BasicBlock, ResNet
 
     blocks: Any = BasicBlock  # timm's signature asks for an instance where it takes the class
-    network: nn.Module = ResNet(blocks, (2, 2, 2, 2), num_classes=CLASSES, channels=(16, 24, 32, 48), stem_width=16)
+    # An older timm has no narrow one.
+    narrow: Any = {"channels": (16, 24, 32, 48)} if "channels" in inspect.signature(ResNet).parameters else {}
+    network: nn.Module = ResNet(blocks, (2, 2, 2, 2), num_classes=CLASSES, stem_width=16, **narrow)
     return network
 
 

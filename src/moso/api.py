@@ -122,10 +122,10 @@ def score(
 
 def _from_terms(method: str | Score, estimator: Estimator | EstimatorName) -> Score:
     """A score that needs step terms alone, by name or as it is."""
-    possible = [name for name, one in scores().items() if one.needed() and one.needed() <= _FROM_TERMS]
-    if isinstance(method, str) and method not in possible:
-        raise MosoError(f"score(method=...) takes {', '.join(possible)}, not {method!r}")
     wanted = find_score(method) if isinstance(method, str) else method
+    if isinstance(method, str) and not (wanted.needed() and wanted.needed() <= _FROM_TERMS):
+        possible = [name for name, one in scores().items() if one.needed() and one.needed() <= _FROM_TERMS]
+        raise MosoError(f"score(method=...) takes {', '.join(possible)}, not {method!r}")
     missing = sorted(wanted.needed() - _FROM_TERMS)
     if missing:
         raise MosoError(

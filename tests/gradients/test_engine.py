@@ -116,8 +116,10 @@ def test_what_has_no_closed_form_is_done_one_by_one_and_announced_once(caplog):
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
             step = time_step(point, batches)
+            along = directional_derivatives(point, batches, step.mean_gradient)
     assert sum("one sample at a time" in record.message for record in caplog.records) == 1
     assert sum("no forward mode here" in record.message for record in caplog.records) == 1
+    np.testing.assert_allclose(along, step.dot, rtol=1e-9, atol=1e-12)
     gradients = []
     for z in range(len(labels)):
         loss = cross_entropy(model, (inputs[z : z + 1], labels[z : z + 1])).sum()

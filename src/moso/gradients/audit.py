@@ -6,7 +6,7 @@ drawn over the data, `V . grad(sum s_z l_z)` with random signs is `sum s_z (V . 
 data, are compared with plain autograd in both terms.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,8 @@ from moso.gradients.slow import gradients_of_one
 from moso.gradients.trust import ROUGH_TOLERANCE, TOLERANCE, gradients_by, mixes
 from moso.randomness import generator
 
-# Samples that are compared with plain autograd, each alone, at every time step.
-AUDITED = 1
-# Neighbours of one of them, itself among them, whose products are held, with random signs, against one backward pass.
+# Neighbours of the audited sample, itself among them, whose products are held, with random signs, against one backward
+# pass.
 SIGNED = 16
 # What float32 may be off by, as a share of the largest sample's product; of its norm, the square.
 ROUNDING = 1e-6
@@ -66,38 +65,26 @@ class _Sample:
     number: int
 
 
-@dataclass
 class Audit:
-    """Keeps a few samples, drawn over the data, and compares their terms with plain autograd.
+    """Keeps one sample, drawn over the data, and compares its terms, and its neighbours', with plain autograd.
 
-    Args:
-        count: How many samples there are; None where that is not known, and some of the first batch are taken.
-        direction: What the draw is addressed by, so that no two moments of training draw the same samples.
+    Attributes:
         rough: Whether something is computed in half precision.
     """
 
-    count: int | None
-    direction: Tensors
-    rough: bool = False
-    _chosen: set[int] = field(init=False)
-    _kept: list[_Sample] = field(init=False, default_factory=list)
-
-    def __post_init__(self) -> None:
-        self._chosen = set() if self.count is None else self._draw(self.count)
-
-    def _draw(self, count: int) -> set[int]:
-        address = float(next(iter(self.direction.values())).flatten()[0].real) if count else 0.0
-        drawn = generator("audit", count, repr(address)).choice(count, min(AUDITED, count), replace=False)
-        return set(drawn.tolist())
+    def __init__(self, point: Point) -> None:
+        """An audit at one moment of training; no two moments draw the same samples."""
+        self.rough = False
+        address = float(next(iter(point.trained.values())).flatten()[0].real) if point.trained else 0.0
+        self._random = generator("audit", repr(address))
+        self._kept: list[_Sample] = []
 
     def look(self, batch: Any, start: int) -> None:
-        """Keep the drawn samples of a batch, whose first sample is number `start`."""
+        """Look at a batch, whose first sample is number `start`: every sample that was met is kept equally likely."""
         size = batch_length(batch)
-        if self.count is None and not self._kept:
-            self._chosen = self._draw(size)
-        for position in sorted(self._chosen):
-            if start <= position < start + size:
-                self._kept.append(_Sample(position, batch, position - start))
+        if start == 0 or self._random.random() * (start + size) < size:
+            number = int(self._random.integers(size))
+            self._kept = [_Sample(start + number, batch, number)]
 
     def passes(
         self,

@@ -15,6 +15,7 @@ from torch.func import jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import BaseTorchFunctionMode, TorchFunctionMode
 
+from moso.gradients.derived import PushedForward, pushed_forward
 from moso.gradients.folding import Fold, Folding, folded_values, folds_of
 from moso.gradients.layers import Call, Place
 from moso.gradients.layers.embedding import embedding
@@ -184,16 +185,25 @@ def backward_derivative(
     return found
 
 
-def kept_derivative(kept: Kept, direction: Tensors) -> torch.Tensor:
-    """The same from what a sweep has kept of a batch's calls, without a pass through the network, `[batch]`."""
+def kept_derivative(kept: Kept, pushed: PushedForward) -> torch.Tensor:
+    """The same from what a sweep has kept of a batch's calls, without a pass through the network, `[batch]`.
+
+    Args:
+        kept: What a sweep has kept.
+        pushed: Knows the direction, and how derived tensors move along it.
+    """
+    direction = pushed.direction
+    if not kept.calls and not kept.spread:
+        return _along(kept.slow, direction, len(kept.scales))
     derived = {place for call, _ in kept.calls for place in call.places.values() if place.tensor is not None}
     with torch.enable_grad():
-        moved = {place: pushed_forward(place, kept.leaves, direction) for place in derived}
+        moved = {place: pushed(place, kept.leaves) for place in derived}
     total = wide(torch.zeros_like(kept.scales))
     with torch.no_grad():
         for call, b in kept.calls:
             total += wide(ghost_dot(call, b, lambda place: moved_along(place, direction, moved)))
-    return (total + _along(kept.spread, direction, len(total)).to(total.device)) * wide(kept.scales)
+    total = (total + _along(kept.spread, direction, len(total)).to(total.device)) * wide(kept.scales)
+    return total + _along(kept.slow, direction, len(total)).to(total.device)
 
 
 def moved_along(
@@ -201,25 +211,6 @@ def moved_along(
 ) -> torch.Tensor | None:
     """The direction of a place: of its parameter, or what `moved` has for something computed from parameters."""
     return direction.get(place.name) if place.tensor is None else moved[place]
-
-
-def pushed_forward(place: Place, leaves: Tensors, direction: Tensors) -> torch.Tensor:
-    """How something computed from parameters moves when they move along a direction.
-
-    The derivative of a backward pass by what it began with is the forward derivative.
-    """
-    assert place.tensor is not None
-    names = [name for name in place.names if name in leaves and name in direction]
-    start = torch.zeros_like(place.tensor, requires_grad=True)
-    if not names:
-        return start.detach()
-    back = torch.autograd.grad(
-        place.tensor, [leaves[name] for name in names], start, create_graph=True, retain_graph=True, allow_unused=True
-    )
-    along = [(part * direction[name]).sum() for name, part in zip(names, back, strict=True) if part is not None]
-    if not along:
-        return start.detach()
-    return torch.autograd.grad(torch.stack(along).sum(), start, retain_graph=True)[0].detach()
 
 
 def ghost_dot(call: Call, b: torch.Tensor, moved: Callable[[Place], torch.Tensor | None]) -> torch.Tensor:
@@ -254,7 +245,7 @@ def ghost_dot(call: Call, b: torch.Tensor, moved: Callable[[Place], torch.Tensor
     return call.by_sample(products, 0).sum(1)
 
 
-def _along(gradients: Tensors, direction: Tensors, count: int) -> torch.Tensor:
+def _along(gradients: Tensors, direction: Mapping[str, torch.Tensor], count: int) -> torch.Tensor:
     total = torch.zeros(count, dtype=torch.float64)
     for name, gradient in gradients.items():
         if name in direction:

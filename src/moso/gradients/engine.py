@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from moso.columns import Growing
 from moso.errors import MosoError, SampleError
 from moso.gradients.audit import Audit, adds_up, blame
+from moso.gradients.derived import PushedForward
 from moso.gradients.directional import Route, kept_derivative, route_for
 from moso.gradients.fitting import Fitting, TooLargeError, is_out_of_memory
 from moso.gradients.losses import batch_length, wide
@@ -88,13 +89,14 @@ class FirstSweep:
 
 def _two_sweeps(point: Point, batches: Batches, groups: Groups, slow: bool) -> TimeStep | None:
     """A time step, or None where its numbers do not pass the identities."""
-    first = first_sweep(point, batches, groups, slow, KEPT_CALLS)
-    mean, norms, rough = first.mean, first.norms, first.known.rough
-    if not identities_hold.get():
-        return TimeStep(mean, directional_derivatives(point, batches, mean, groups, first, Audit(0, mean)), norms)
-    audit = Audit(norms.shape[1], mean, rough)
-    dots = directional_derivatives(point, batches, mean, groups, first, audit)
-    whole = adds_up(mean, dots, groups, rough) and audit.passes(point, groups, mean, dots, norms)
+    audit = Audit(point) if identities_hold.get() else None
+    first = first_sweep(point, batches, groups, slow, KEPT_CALLS, audit)
+    mean, norms = first.mean, first.norms
+    dots = directional_derivatives(point, batches, mean, groups, first)
+    if audit is None:
+        return TimeStep(mean, dots, norms)
+    audit.rough = first.known.rough
+    whole = adds_up(mean, dots, groups, audit.rough) and audit.passes(point, groups, mean, dots, norms)
     return TimeStep(mean, dots, norms) if whole else None
 
 
@@ -104,12 +106,7 @@ def squared_norms(point: Point, batches: Batches, groups: Groups = ()) -> NDArra
 
 
 def directional_derivatives(
-    point: Point,
-    batches: Batches,
-    direction: Tensors,
-    groups: Groups = (),
-    first: FirstSweep | None = None,
-    audit: Audit | None = None,
+    point: Point, batches: Batches, direction: Tensors, groups: Groups = (), first: FirstSweep | None = None
 ) -> NDArray[np.float64]:
     """`V . g_z` for every sample and parameter group, `[groups, samples]`; `V` is any `direction`.
 
@@ -119,25 +116,29 @@ def directional_derivatives(
         direction: `V`, by parameter.
         groups: Names of parameters whose parts are taken apart.
         first: What a first sweep over the same samples gave; without it the samples are audited here.
-        audit: Is shown the samples on their way.
     """
     groups = point.checked_groups(groups)
     parts = [{name: direction[name] for name in group} for group in groups]
+    pushed = [PushedForward(part) for part in parts]
     rows, fitting, seen = Growing(len(groups)), Fitting(), 0
     kept = {} if first is None else first.kept
+    audit = Audit(point) if first is None else None
     routes: list[Route] = []
-    own = audit
 
     def derivatives(piece: Any) -> torch.Tensor:
         return torch.stack([wide(route(piece)) for route in routes]).cpu()
 
+    if first is not None and sum(len(own.scales) for own in kept.values()) == first.norms.shape[1]:
+        for own in kept.values():  # nothing has to be read again
+            rows.add(torch.stack([kept_derivative(own, part) for part in pushed]).cpu().numpy())
+        return rows.done()
     for batch in through(point, batches):
         count = batch_length(batch)
         with _blaming(point, batch, seen):
-            own = own or Audit(None, direction)
-            own.look(batch, seen)
+            if audit is not None:
+                audit.look(batch, seen)
             if seen in kept and len(kept[seen].scales) == count:
-                rows.add(torch.stack([kept_derivative(kept[seen], part) for part in parts]).cpu().numpy())
+                rows.add(torch.stack([kept_derivative(kept[seen], part) for part in pushed]).cpu().numpy())
             else:
                 if not routes:
                     known = knowledge_of(point, batch) if first is None else first.known
@@ -146,7 +147,7 @@ def directional_derivatives(
                     rows.add(found.numpy())
             seen += count
     dots = rows.done()
-    if audit is None and own is not None and not own.passes(point, groups, direction, dots, None):
+    if audit is not None and not audit.passes(point, groups, direction, dots, None):
         raise MosoError(
             f"derivatives of {type(point.model).__name__} along a risk's gradient are not those of single samples; "
             "is something in it random in evaluation mode?"
@@ -154,7 +155,9 @@ def directional_derivatives(
     return dots
 
 
-def first_sweep(point: Point, batches: Batches, groups: Groups, slow: bool = False, room: int = 0) -> FirstSweep:
+def first_sweep(
+    point: Point, batches: Batches, groups: Groups, slow: bool = False, room: int = 0, audit: Audit | None = None
+) -> FirstSweep:
     """`G`, `|g_z|^2` of every sample and parameter group, and how they were found, in one sweep over the data.
 
     Args:
@@ -163,8 +166,9 @@ def first_sweep(point: Point, batches: Batches, groups: Groups, slow: bool = Fal
         groups: Names of parameters whose norms are taken apart.
         slow: Whether to take every gradient one sample at a time.
         room: Bytes that may be kept of what calls were given.
+        audit: Is shown the samples on their way.
     """
-    total, norms, known, kept = _sums(point, batches, groups, slow, room)
+    total, norms, known, kept = _sums(point, batches, groups, slow, room, audit)
     return FirstSweep(mean_of(point, total, norms.shape[1]), norms, known, kept)
 
 
@@ -176,18 +180,22 @@ def gradient_sums(point: Point, batches: Batches, groups: Groups = ()) -> tuple[
 _Sums = tuple[Tensors, NDArray[np.float64], Knowledge, dict[int, Kept]]
 
 
-def _sums(point: Point, batches: Batches, groups: Groups, slow: bool = False, room: int = 0) -> _Sums:
+def _sums(
+    point: Point, batches: Batches, groups: Groups, slow: bool = False, room: int = 0, audit: Audit | None = None
+) -> _Sums:
     fitting = Fitting()
     while True:
         try:
-            return _swept(point, batches, groups, fitting, slow, room)
+            return _swept(point, batches, groups, fitting, slow, room, audit)
         except (TooLargeError, RestartError):
             # What an unfinished batch has added to the sums cannot be taken back: from the start, in smaller pieces
             # or by another plan.
             continue
 
 
-def _swept(point: Point, batches: Batches, groups: Groups, fitting: Fitting, slow: bool, room: int) -> _Sums:
+def _swept(
+    point: Point, batches: Batches, groups: Groups, fitting: Fitting, slow: bool, room: int, audit: Audit | None
+) -> _Sums:
     total: Tensors = {}
     rows = Growing(len(groups))
     known: Knowledge | None = None
@@ -199,6 +207,8 @@ def _swept(point: Point, batches: Batches, groups: Groups, fitting: Fitting, slo
             # A first batch of one sample shows too little, which later ones are looked at for.
             known = known if known is not None and (slow or known.samples > 1) else knowledge_of(point, batch)
         total = total or _zeros(point)
+        if audit is not None:
+            audit.look(batch, seen)
         for piece in fitting.parts(batch):
             with _blaming(point, piece, seen), fitting.refusing(piece):
                 swept = trusted_sweep(point, known, piece, total, seed=number, room=room)

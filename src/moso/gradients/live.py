@@ -20,7 +20,8 @@ from torch.func import functional_call
 
 from moso.errors import MosoError
 from moso.gradients.calls import Watching
-from moso.gradients.directional import ghost_dot, moved_along, pushed_forward
+from moso.gradients.derived import pushed_forward
+from moso.gradients.directional import ghost_dot, moved_along
 from moso.gradients.layers import OPERATIONS, Call, Place
 from moso.gradients.losses import Loss, LossModule, batch_length, wide
 from moso.gradients.point import Point, Tensors, evaluation_mode

@@ -17,12 +17,14 @@ class Routes:
         spread: The parameters that are broadcast, in the shape `[1, ...]` in which they are given to each sample.
         folds: Convolutions, by their weights, that do the work of the batch-norm behind them.
         growing: Parameters whose calls with constants alone have an output for every sample.
+        derived: The parameters that meet samples through a tensor computed from them, which is no view of theirs.
     """
 
     layouts: Mapping[str, Layout] = field(default_factory=dict)
     spread: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     folds: Mapping[str, Fold] = field(default_factory=dict)
     growing: frozenset[str] = frozenset()
+    derived: frozenset[str] = frozenset()
 
     @property
     def covered(self) -> list[str]:

@@ -56,7 +56,7 @@ def find_routes(point: Point, batch: Any) -> Routes:
             layouts[name] = "rows"
     growing = found if growing is None else growing
     folds = _folds(point, layouts, probe) if runs[0].normalises else {}
-    return Routes(layouts, {}, folds, growing)
+    return Routes(layouts, {}, folds, growing, _derived(runs[0]))
 
 
 def _watched_run(point: Point, batch: Any, growing: frozenset[str] | None) -> Watching:
@@ -69,6 +69,12 @@ def _watched_run(point: Point, batch: Any, growing: frozenset[str] | None) -> Wa
     with watching, torch.enable_grad():
         point.losses(leaves, batch)
     return watching
+
+
+def _derived(watching: Watching) -> frozenset[str]:
+    return frozenset(
+        name for place in watching.uses if place.tensor is not None and not place.isometric for name in place.names
+    )
 
 
 def _layout_of(several: list[torch.Size], fewer: list[torch.Size], count: int) -> Layout | None:

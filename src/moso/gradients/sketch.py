@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from moso.errors import MosoError
+from moso.gradients.derived import back_to_parameters
 from moso.gradients.engine import TimeStep
 from moso.gradients.fitting import Fitting
 from moso.gradients.layers import Call, Rows
@@ -31,7 +32,7 @@ from moso.gradients.losses import batch_length, to_device
 from moso.gradients.plan import Plan
 from moso.gradients.point import Batches, Groups, Point, Tensors, evaluation_mode
 from moso.gradients.projection import Projection, shares
-from moso.gradients.sweep import back_to_parameters, spread_out, watching_for
+from moso.gradients.sweep import spread_out, watching_for
 from moso.gradients.trust import ensure, knowledge_of
 
 # Numbers kept of a sample; the error of a product goes with one over their square root.

@@ -63,6 +63,15 @@ def slow_route(point: Point, probe: Any) -> Slow:
     return route
 
 
+def vmap_route(point: Point, probe: Any) -> Slow | None:
+    """The way to the gradients of single samples by `vmap`, where that is right."""
+    whole = _gradients_of_sum(point, probe)
+    try:
+        return _chunked if _adds_up(_chunked, point, probe, whole) else None
+    except Exception:  # noqa: BLE001 - a user's network may raise anything under vmap; other routes are left
+        return None
+
+
 def _one_by_one(point: Point, batch: Any, copies: int) -> Iterator[Tensors]:
     """Samples one after the other, in batches of one, or of two copies.
 

@@ -10,7 +10,7 @@ would be another one than autograd's (`trust.py`).
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -21,15 +21,15 @@ import torch
 
 from moso.errors import MosoError
 from moso.gradients.calls import Signature, Watching
+from moso.gradients.derived import back_to_parameters
 from moso.gradients.layers import Call, Place
 from moso.gradients.layers.operation import chunks, from_each, squares, weighted_sum
 from moso.gradients.losses import batch_length, wide
 from moso.gradients.owners import told_owners
 from moso.gradients.plan import Plan
 from moso.gradients.point import Point, Tensors
+from moso.gradients.shared import Use, as_one_call
 
-# A use of a place that waits for the others: the call, the role in it, and its input and output gradient.
-_Use = tuple[Call, str, torch.Tensor, torch.Tensor]
 Apart = Callable[[Signature, frozenset[str]], frozenset[str]]
 
 
@@ -67,6 +67,7 @@ class Kept:
     Attributes:
         calls: Every call in which parameters met samples, and the gradient of its output.
         spread: Gradients `[batch, ...]` of the parameters that were given to each sample.
+        slow: Gradients `[batch, ...]` of the parameters without closed forms, free of the losses' weights.
         scales: What takes the weights of the samples' losses out again, `[batch]`.
         leaves: The parameters as leaves of what is computed from them.
         bytes: How much memory this takes.
@@ -74,6 +75,7 @@ class Kept:
 
     calls: list[tuple[Call, torch.Tensor]]
     spread: Tensors
+    slow: Tensors
     scales: torch.Tensor
     leaves: Tensors
     bytes: int
@@ -129,6 +131,8 @@ def sweep_batch(
         room: Bytes that may be kept of the batch's calls.
     """
     count = batch_length(batch)
+    if not plan.routes.covered:
+        return _slow_sweep(point, plan, batch, total, room)
     sums = _Sums(point, plan, batch, total)
     spread = spread_out(point, plan, count)
     with sums.watching:
@@ -141,7 +145,8 @@ def sweep_batch(
         sums.total[name] = torch.zeros_like(point.trained[name])
     weights = loss_weights(count, seed, losses.detach())
     sums.scales = 1 / weights
-    sums.keeps = plan.slow is None and sums.watching.bytes <= room
+    needed = sums.watching.bytes + count * sum(point.trained[name].nbytes for name in plan.others)
+    sums.keeps = needed <= room
     if losses.requires_grad:
         (losses * weights).sum().backward()  # type: ignore[no-untyped-call]
     sums.finish()
@@ -150,19 +155,40 @@ def sweep_batch(
         if leaf.grad is not None:
             total[name] += weighted_sum(leaf.grad, sums.scales).view_as(total[name])
             norms[name] = squares(leaf.grad) * sums.scales.square()
-    if plan.slow is not None:
-        pieces: dict[str, list[torch.Tensor]] = {name: [] for name in plan.others}
-        for gradients in plan.slow(point.only(plan.others), batch):
-            for name, gradient in gradients.items():
-                pieces[name].append(wide(gradient.flatten(1)).square().sum(1))
-                total[name] += gradient.sum(0)
-        norms.update({name: torch.cat(values) for name, values in pieces.items()})
+    slow = _swept_slowly(point, plan, batch, total, norms, sums.keeps)
     kept = None
     if sums.keeps:
         found = {name: leaf.grad for name, leaf in spread.items() if leaf.grad is not None}
-        kept = Kept(sums.kept, found, sums.scales, sums.leaves, sums.watching.bytes)
+        kept = Kept(sums.kept, found, slow, sums.scales, sums.leaves, needed)
     rough = sums.watching.rough
     return Swept(total, norms, signature, changing, sums.unseen(), alone, losses.requires_grad, rough, kept)
+
+
+def _slow_sweep(point: Point, plan: Plan, batch: Any, total: Tensors | None, room: int) -> Swept:
+    """A sweep in which no parameter has a closed form."""
+    count = batch_length(batch)
+    sums = {name: torch.zeros_like(point.trained[name]) for name in plan.others} if total is None else dict(total)
+    norms: Tensors = {}
+    needed = count * sum(point.trained[name].nbytes for name in plan.others)
+    gradients = _swept_slowly(point, plan, batch, sums, norms, needed <= room)
+    scales = torch.ones(count, device=point.device)
+    return Swept(sums, norms, kept=Kept([], {}, gradients, scales, {}, needed) if needed <= room else None)
+
+
+def _swept_slowly(point: Point, plan: Plan, batch: Any, total: Tensors, norms: Tensors, keeps: bool) -> Tensors:
+    """Add norms and totals of the parameters without closed forms; returns their gradients, if they are to be kept."""
+    if plan.slow is None:
+        return {}
+    pieces: dict[str, list[torch.Tensor]] = {name: [] for name in plan.others}
+    kept: dict[str, list[torch.Tensor]] = {name: [] for name in plan.others if keeps}
+    for gradients in plan.slow(point.only(plan.others), batch):
+        for name, gradient in gradients.items():
+            pieces[name].append(wide(gradient.flatten(1)).square().sum(1))
+            total[name] += gradient.sum(0)
+            if keeps:
+                kept[name].append(gradient)
+    norms.update({name: torch.cat(values) for name, values in pieces.items()})
+    return {name: torch.cat(parts) if len(parts) > 1 else parts[0] for name, parts in kept.items()}
 
 
 def spread_out(point: Point, plan: Plan, count: int) -> Tensors:
@@ -207,7 +233,7 @@ class _Sums:
         self.scales = torch.ones(count)
         self.keeps, self.kept = False, list[tuple[Call, torch.Tensor]]()
         self._quick: set[Place] | None = None
-        self._waiting: dict[Place, list[_Use]] = defaultdict(list)
+        self._waiting: dict[Place, list[Use]] = defaultdict(list)
         self._count = count
 
     def _visit(self, call: Call, b: torch.Tensor) -> None:
@@ -225,11 +251,15 @@ class _Sums:
                 self._waiting[place].append((call, role, a, b))
                 self._combine_if_whole(place)
         if once:
-            scales = self._scales_as(b)
-            quick = call.operation.sums(call, a, b, scales)
-            for role, squared, total in from_each(call, a, b, scales) if quick is None else quick:
-                if role in once:
-                    self._add(call.places[role], squared, total)
+            self._take(call, once, a, b)
+
+    def _take(self, call: Call, roles: Container[str], a: torch.Tensor, b: torch.Tensor) -> None:
+        """Add what a call gives for the parameters of these roles."""
+        scales = self._scales_as(b)
+        quick = call.operation.sums(call, a, b, scales)
+        for role, squared, total in from_each(call, a, b, scales) if quick is None else quick:
+            if role in roles:
+                self._add(call.places[role], squared, total)
 
     def _scales_as(self, b: torch.Tensor) -> torch.Tensor:
         kind = b.real.dtype if b.is_complex() else b.dtype
@@ -274,9 +304,15 @@ class _Sums:
         uses = {place: self._waiting.pop(place, []) for place in linked}
         if not any(uses.values()):
             return
+        one = as_one_call(uses, self.leaves)
+        if one is not None:
+            self._take(*one)
+            return
         names = {name for place in linked for name in place.names if name in self.norms}
         made = [place.tensor.numel() for place in linked if place.tensor is not None]
-        for part in chunks(max([*made, *(self.total[name].numel() for name in names)]), self._count):
+        # A Jacobian product passes over its numbers several times, and is quickest with half as many at once.
+        numbers = (2 if made else 1) * max([*made, *(self.total[name].numel() for name in names)])
+        for part in chunks(numbers, self._count):
             found: Tensors = {}
             for place, own in uses.items():
                 if own:
@@ -316,35 +352,8 @@ def _disjoint(places: list[Place]) -> bool:
     return all(place.rows for place in places) and all(one[1] <= other[0] for one, other in pairwise(rows))
 
 
-def _summed_uses(uses: list[_Use], part: slice) -> torch.Tensor:
+def _summed_uses(uses: list[Use], part: slice) -> torch.Tensor:
     gradients = [
         own for call, role, a, b in uses for name, own in call.operation.each(call, a[part], b[part]) if name == role
     ]
     return torch.stack(gradients).sum(0) if len(gradients) > 1 else gradients[0]
-
-
-def back_to_parameters(place: Place, gradient: torch.Tensor, leaves: Tensors) -> Iterator[tuple[str, torch.Tensor]]:
-    """From gradients `[some, ...]` by a place to those by its parameters."""
-    if place.rows is not None:
-        whole = gradient.new_zeros(len(gradient), *leaves[place.name].shape)
-        whole[:, slice(*place.rows)] = gradient
-        gradient = whole
-    if place.rows is not None or place.tensor is None:
-        yield place.name, gradient
-        return
-    names = [name for name in place.names if name in leaves]
-    targets = [leaves[name] for name in names]
-    gradient = gradient.to(place.tensor.dtype)
-    try:
-        found = torch.autograd.grad(
-            place.tensor, targets, gradient, retain_graph=True, allow_unused=True, is_grads_batched=True
-        )
-    except RuntimeError:  # some function on the way back knows no vmap: one sample at a time
-        rows = [
-            torch.autograd.grad(place.tensor, targets, own, retain_graph=True, allow_unused=True) for own in gradient
-        ]
-        stacked = [[part for part in parts if part is not None] for parts in zip(*rows, strict=True)]
-        found = tuple(torch.stack(parts) if parts else None for parts in stacked)  # type: ignore[misc]
-    for name, own in zip(names, found, strict=True):
-        if own is not None:
-            yield name, own

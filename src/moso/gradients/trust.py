@@ -23,7 +23,7 @@ from moso.gradients.losses import Loss, batch_length, one_of, part_of, wide
 from moso.gradients.plan import Plan, Routes
 from moso.gradients.point import Point, Tensors
 from moso.gradients.probe import PROBES, SPREAD_NUMBERS, find_routes, first_samples, spread_shapes
-from moso.gradients.slow import announce, gradients_of_one, slow_route
+from moso.gradients.slow import announce, gradients_of_one, slow_route, vmap_route
 from moso.gradients.sweep import Apart, Swept, sweep_batch
 
 # Samples whose norms are compared, of those that have a gradient.
@@ -31,6 +31,8 @@ COMPARED = 2
 # What is allowed for rounding, as a share of the size of what is compared: in float32 and wider, and below.
 TOLERANCE, ROUGH_TOLERANCE = 1e-3, 5e-2
 NORM_ROUNDING, TOTAL_ROUNDING = 1e-10, 1e-5
+# Parameters, in numbers, below which those behind derived tensors are left to `vmap`.
+SMALL_NUMBERS = 2**14
 # Ways in which a parameter's layout can be told from that of another which looks the same.
 _ALTERNATIVES: dict[Layout, Layout] = {"first": "inner"}
 
@@ -100,12 +102,26 @@ def knowledge_of(point: Point, batch: Any) -> Knowledge:
     except Exception as problem:  # noqa: BLE001 - a user's network may raise anything while it is watched
         announce(f"{type(point.model).__name__}: its calls cannot be watched ({_told(problem)})")
         routes = Routes()
+    plan = _small_plan(point, routes, batch)
     left = tuple(name for name in names if name not in routes.covered)
-    if left and count > 1:
+    if left and count > 1 and plan is None:
         routes = _joined(routes, _spread(point.only(left), part_of(batch, 0, min(8, batch_length(batch)))))
-    known = Knowledge(weakly(point.loss), names, _planned(point, routes, batch), count)
+    known = Knowledge(weakly(point.loss), names, plan or _planned(point, routes, batch), count)
     held.append(known)
     return known
+
+
+def _small_plan(point: Point, routes: Routes, batch: Any) -> Plan | None:
+    """A plan without closed forms for few parameters behind derived tensors, if `vmap` knows the network.
+
+    Gradients by a derived tensor go back to the parameters sample by sample, which is all that `vmap` does. Closed
+    forms save nothing there, and so few gradients can be kept for the second sweep.
+    """
+    numbers = sum(value.numel() for value in point.trained.values())
+    if not routes.derived or numbers > SMALL_NUMBERS or len(routes.derived) < len(point.trained) / 2:
+        return None
+    slow = vmap_route(point, first_samples(batch))
+    return None if slow is None else Plan(Routes(), tuple(point.trained), slow)
 
 
 def weakly(loss: Loss) -> Callable[[], Loss | None]:

@@ -7,8 +7,8 @@ import typer
 
 from moso.cli.display import showing
 from moso.cli.work import Decisions, Quiet, RunArgument, local_path
-from moso.run.export import export_kept
-from moso.run.reading import Run
+from moso.export.kept import export_kept
+from moso.results.reading import Run
 
 
 def export(

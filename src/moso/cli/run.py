@@ -5,15 +5,16 @@ from typing import Annotated, Any
 
 import typer
 
-from moso.cli.settings import configuration_from, with_settings
-from moso.cli.summary import print_plan, print_summary
+from moso.analysis.estimate import estimate
+from moso.cli.configuration_flags import configuration_from, with_settings
+from moso.cli.printed_tables import print_plan, print_summary
 from moso.cli.work import CheckpointSeconds, LoaderWorkers, Quiet, default_out, working
 from moso.cli.workplace import HERE, Workplace, with_workplace
-from moso.report.page import write_report
-from moso.run.directory import RunDirectory
-from moso.run.estimate import estimate
-from moso.run.job import Effort, Job, load_data
-from moso.run.reading import Run
+from moso.report.page.page import write_report
+from moso.results.directory import RunDirectory
+from moso.results.originals import load_data
+from moso.results.reading import Run
+from moso.run.job import Effort, Job
 from moso.run.stages import evaluate_stage, score_stage, select_stage, train_stage
 
 ConfigArgument = Annotated[

@@ -5,16 +5,17 @@ from typing import Annotated
 
 import typer
 
-from moso.cli.summary import console, print_tables
+from moso.analysis.label_issues import check_possible, inquire
+from moso.cli.printed_tables import console, print_tables
 from moso.cli.work import LoaderWorkers, Quiet, RunArgument, local_path, open_job, working
 from moso.cli.workplace import HERE, Workplace, with_workplace
+from moso.configuration import CUSTOM
 from moso.errors import MosoError
 from moso.evidence.predictions import out_of_sample_path
-from moso.report.suspects_files import headline, write_suspects
-from moso.report.suspects_tables import detection_text, suspects_text
-from moso.run.inquiry import check_possible, inquire
+from moso.report.suspects.suspects_files import headline, write_suspects
+from moso.report.suspects.suspects_tables import detection_text, suspects_text
+from moso.results.reading import Run
 from moso.run.job import Effort
-from moso.run.reading import CUSTOM, Run
 from moso.run.stages import gather
 
 PRINTED = 10

@@ -10,17 +10,17 @@ from typing import Annotated, cast
 import typer
 
 from moso.cli.workplace import Workplace
+from moso.configuration.configuration import Configuration, available_device
+from moso.configuration.resolved_method import Choice, read_settings
 from moso.errors import MosoError
-from moso.run.choice import Choice, read_settings
-from moso.run.configuration import Configuration, available_device
-from moso.run.directory import RunDirectory
+from moso.results.directory import RunDirectory
+from moso.results.overrides import keep_overrides
+from moso.run.imported_scores import LISTED, find_choices, keep_list, keep_scores
 from moso.run.job import Effort, Job
-from moso.run.overrides import keep_overrides
-from moso.run.own import LISTED, find_choices, keep_list, keep_scores
 from moso.run.stages import Executor, begin
-from moso.run.store import is_address
 from moso.scores import Hard
 from moso.selection import selectors as known_selectors
+from moso.storage.store import is_address
 
 RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="run directory, or an address such as s3://bucket/run", show_default=False)

@@ -11,10 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from moso.cli.display import showing
+from moso.configuration.configuration import Configuration
 from moso.errors import MosoError
 from moso.executors import RayTasks, TorchRun, local_executor
 from moso.executors.torchrun import torchrun_team
-from moso.run.configuration import Configuration
 from moso.run.job import Job
 from moso.run.stages import Executor
 

@@ -14,16 +14,16 @@ from typing import Literal
 import torch
 from torch import nn
 
-from moso.data.text import UNKNOWN
+from moso.data.tokenizer import UNKNOWN
 from moso.errors import MosoError, unknown_name
 from moso.models.bag import BagOfWords
 from moso.models.bert import HEAD_WIDTH, Encoder
 from moso.models.convnet import ConvNet
 from moso.models.factory import from_factory
 from moso.models.from_timm import from_timm
-from moso.models.linear import SoftmaxRegression
 from moso.models.mlp import MultilayerPerceptron, TanhNetwork
 from moso.models.resnet import ResNet
+from moso.models.softmax_regression import SoftmaxRegression
 from moso.randomness import seeded
 
 Inputs = Literal["numbers", "images", "texts"]

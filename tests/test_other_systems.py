@@ -88,7 +88,7 @@ def test_the_library_selects_and_a_lease_is_held_lost_and_refused(hidden: dict[s
     from moso.cli.workplace import usable_cores
     from moso.errors import MosoError
     from moso.storage.lease import held, read_holder
-    from moso.storage.lease_slot import FileSlot
+    from moso.storage.lease_backend import FileLease
 
     print(moso.select([0.3, -0.1, 0.8], ratio=0.34, selector="top").tolist(), usable_cores() >= 1)
     path = Path("here") / ".lock"
@@ -103,7 +103,7 @@ def test_the_library_selects_and_a_lease_is_held_lost_and_refused(hidden: dict[s
     print(read_holder(path))
     try:
         with held(path, renew=0.05) as mine:
-            FileSlot(path).renew(replace(mine, owner="another", host="far"))
+            FileLease(path).renew(replace(mine, owner="another", host="far"))
             for _ in range(1000):
                 time.sleep(0.01)
             print("nobody stopped it")

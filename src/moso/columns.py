@@ -61,10 +61,10 @@ def empty_column(shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]
         return np.memmap(file, dtype, mode="r+", shape=shape).view(np.ndarray)
 
 
-class Growing:
+class AppendBuffer:
     """Columns side by side, `[height, n]`, of a length that nobody knows before the last part has come.
 
-    >>> growing = Growing(1)
+    >>> growing = AppendBuffer(1)
     >>> growing.add(np.array([[1.0, 2.0]])), growing.add(np.array([[3.0]]))
     (None, None)
     >>> growing.done()
@@ -118,10 +118,10 @@ def column(values: NDArray[Number]) -> NDArray[Number]:
     return found
 
 
-def counted(count: int) -> NDArray[np.int64]:
+def arange(count: int) -> NDArray[np.int64]:
     """The positions of so many samples, ascending.
 
-    >>> counted(3)
+    >>> arange(3)
     array([0, 1, 2])
     """
     found = empty_column(count, np.int64)
@@ -130,10 +130,10 @@ def counted(count: int) -> NDArray[np.int64]:
     return found
 
 
-def taken(values: NDArray[Number], positions: NDArray[np.int64]) -> NDArray[Number]:
+def take(values: NDArray[Number], positions: NDArray[np.int64]) -> NDArray[Number]:
     """The numbers at these positions.
 
-    >>> taken(np.array([5, 6, 7]), np.array([2, 0]))
+    >>> take(np.array([5, 6, 7]), np.array([2, 0]))
     array([7, 5])
     """
     found = empty_column(len(positions), values.dtype)
@@ -142,10 +142,10 @@ def taken(values: NDArray[Number], positions: NDArray[np.int64]) -> NDArray[Numb
     return found
 
 
-def where(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
+def flatnonzero(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
     """The positions at which a mask is true, ascending.
 
-    >>> where(np.array([True, False, True]))
+    >>> flatnonzero(np.array([True, False, True]))
     array([0, 2])
     """
     found, filled = empty_column(int(np.count_nonzero(mask)), np.int64), 0
@@ -156,10 +156,10 @@ def where(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
     return found
 
 
-def grouped(order: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.int64]:
+def group_by_label(order: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.int64]:
     """The positions of an order, class by class; inside a class they stay as they were.
 
-    >>> grouped(np.array([3, 0, 2, 1]), np.array([1, 0, 0, 1]))
+    >>> group_by_label(np.array([3, 0, 2, 1]), np.array([1, 0, 0, 1]))
     array([2, 1, 3, 0])
     """
     sizes = np.bincount(labels)

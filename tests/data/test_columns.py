@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from moso import columns, randomness
-from moso.columns import column, counted, empty_column, grouped, taken, where
+from moso.columns import arange, column, empty_column, flatnonzero, group_by_label, take
 from moso.data.partitions import hold_out, partition
 from moso.randomness import hash_order, hashes
 
@@ -38,9 +38,9 @@ def test_where_a_file_in_use_keeps_its_name_columns_stay_in_memory(large, monkey
     monkeypatch.setattr(columns, "_PAGED", False)  # Windows
     values = np.arange(5)
     assert column(values) is values
-    assert counted(20).tolist() == list(range(20))
+    assert arange(20).tolist() == list(range(20))
     assert not large.exists()
-    growing = columns.Growing(2)
+    growing = columns.AppendBuffer(2)
     for part in (np.ones((2, 3)), np.zeros((2, 30))):
         growing.add(part)
     found = growing.done()
@@ -52,11 +52,11 @@ def test_where_a_file_in_use_keeps_its_name_columns_stay_in_memory(large, monkey
 @pytest.mark.parametrize("height", [1, 3])
 def test_a_column_that_grows_ends_with_all_that_came(large, height):
     parts = [np.random.default_rng(n).normal(size=(height, n)) for n in (3, 0, 11, 1)]
-    growing = columns.Growing(height)
+    growing = columns.AppendBuffer(height)
     for part in parts:
         growing.add(part)
     assert (growing.done() == np.concatenate(parts, axis=1)).all()
-    assert columns.Growing(height).done().shape == (height, 0)
+    assert columns.AppendBuffer(height).done().shape == (height, 0)
     assert list(large.iterdir()) == []
 
 
@@ -64,11 +64,11 @@ def test_blocks_change_no_number(large):
     draw = np.random.default_rng(0)
     values, positions = draw.normal(size=50), draw.permutation(50)
     assert (column(values) == values).all()
-    assert (counted(50) == np.arange(50)).all()
-    assert (taken(values, positions) == values[positions]).all()
-    assert (where(values > 0) == np.flatnonzero(values > 0)).all()
+    assert (arange(50) == np.arange(50)).all()
+    assert (take(values, positions) == values[positions]).all()
+    assert (flatnonzero(values > 0) == np.flatnonzero(values > 0)).all()
     labels = draw.integers(0, 4, 50)
-    assert (grouped(positions, labels) == positions[np.argsort(labels[positions], kind="stable")]).all()
+    assert (group_by_label(positions, labels) == positions[np.argsort(labels[positions], kind="stable")]).all()
 
 
 @pytest.mark.parametrize("count", [0, 1, 16, 17, 500])

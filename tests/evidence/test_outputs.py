@@ -10,7 +10,7 @@ from torch import nn
 
 from moso.data.views import as_view
 from moso.errors import MosoError
-from moso.evidence.outputs import COLUMNS, describe, looked_at, watching
+from moso.evidence.outputs import COLUMNS, capture_outputs, describe, iter_logits
 from moso.gradients import cross_entropy
 
 
@@ -58,7 +58,7 @@ def test_huge_logits_stay_finite():
 def test_the_first_call_of_the_right_shape_counts_and_trials_in_another_mode_do_not():
     model = nn.Linear(2, 3)
     first, second = torch.ones(4, 2), torch.zeros(4, 2)
-    with watching(model) as seen:
+    with capture_outputs(model) as seen:
         model.eval()
         model(second)
         model.train()
@@ -83,14 +83,14 @@ def test_logits_are_found_in_what_other_libraries_return(wrap):
             return wrap(self.layer(inputs))
 
     model = Wrapped()
-    with watching(model) as seen:
+    with capture_outputs(model) as seen:
         model(torch.zeros(4, 2))
         assert seen.logits(4, 3).shape == (4, 3)
 
 
 def test_numbers_in_place_of_classes_get_one_clear_sentence():
     model = nn.Linear(2, 1)
-    with watching(model) as seen:
+    with capture_outputs(model) as seen:
         model(torch.zeros(4, 2))
         with pytest.raises(MosoError, match=r"gave \(4, 1\) for 4 samples where \(4, 3\) was expected, one logit a"):
             seen.logits(4, 3)
@@ -101,7 +101,7 @@ def test_looking_leaves_modes_and_hooks_as_they_were_and_sees_evaluation_mode():
     model[1].eval()
     inputs = np.random.default_rng(0).normal(size=(600, 2)).astype(np.float32)
     view = as_view((inputs, np.zeros(600, dtype=int)))
-    parts = list(looked_at(model, cross_entropy, view, np.arange(600)[::-1], 3))
+    parts = list(iter_logits(model, cross_entropy, view, np.arange(600)[::-1], 3))
     assert [len(positions) for positions, _ in parts] == [200, 200, 200]
     positions = np.concatenate([one for one, _ in parts])
     logits = np.concatenate([rows for _, rows in parts])

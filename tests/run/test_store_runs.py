@@ -58,7 +58,7 @@ def undisturbed(tmp_path_factory) -> dict[str, bytes]:
 @pytest.fixture
 def here(tmp_path, monkeypatch) -> Path:
     """An empty scratch for what this process does."""
-    monkeypatch.setattr("moso.storage.lease_slot.SETTLING_SECONDS", 0.05)  # nobody else is about
+    monkeypatch.setattr("moso.storage.lease_backend.SETTLING_SECONDS", 0.05)  # nobody else is about
     monkeypatch.setenv("MOSO_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 

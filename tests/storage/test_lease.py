@@ -15,10 +15,10 @@ from types import SimpleNamespace
 import pytest
 
 from moso.errors import MosoError
-from moso.storage import lease_slot, lease_turn
+from moso.storage import lease_backend, process_lock
 from moso.storage.lease import EXPIRY_SECONDS, SKEW_SECONDS, Holder, held, read_holder
-from moso.storage.lease_slot import FileSlot, read_slot
-from moso.storage.lease_turn import alone
+from moso.storage.lease_backend import FileLease, read_lease
+from moso.storage.process_lock import exclusive
 
 
 def write(path, holder: Holder) -> None:
@@ -52,8 +52,8 @@ def locking(descriptor: int, mode: int, _: int) -> None:
 @pytest.fixture
 def windows(monkeypatch):
     """The locks of Windows in place of those of Linux."""
-    monkeypatch.setattr(lease_turn, "_fcntl", None)
-    monkeypatch.setattr(lease_turn, "_msvcrt", SimpleNamespace(locking=locking, LK_NBLCK=2))
+    monkeypatch.setattr(process_lock, "_fcntl", None)
+    monkeypatch.setattr(process_lock, "_msvcrt", SimpleNamespace(locking=locking, LK_NBLCK=2))
 
 
 def test_turns_of_windows_are_one_at_a_time_and_leave_nothing(windows, tmp_path):
@@ -61,7 +61,7 @@ def test_turns_of_windows_are_one_at_a_time_and_leave_nothing(windows, tmp_path)
 
     def enter():
         together.wait()
-        with alone(tmp_path):
+        with exclusive(tmp_path):
             inside.append(1)
             time.sleep(0.1)
             most.append(len(inside))
@@ -69,7 +69,7 @@ def test_turns_of_windows_are_one_at_a_time_and_leave_nothing(windows, tmp_path)
 
     threads = [threading.Thread(target=enter) for _ in range(4)]
     # Windows keeps a file that somebody has open; Linux would let the next one lock a new file of the same name.
-    kept = os.open(tmp_path / lease_turn.TURN, os.O_CREAT | os.O_RDWR)
+    kept = os.open(tmp_path / process_lock.TURN, os.O_CREAT | os.O_RDWR)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pathlib.Path.unlink", lambda *_: (_ for _ in ()).throw(PermissionError()))
         for thread in threads:
@@ -78,8 +78,8 @@ def test_turns_of_windows_are_one_at_a_time_and_leave_nothing(windows, tmp_path)
             thread.join()
     os.close(kept)
     assert most == [1, 1, 1, 1]
-    with alone(tmp_path):
-        assert (tmp_path / lease_turn.TURN).exists()
+    with exclusive(tmp_path):
+        assert (tmp_path / process_lock.TURN).exists()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -93,20 +93,20 @@ def test_a_file_system_without_locks_gives_everybody_a_turn(windows, tmp_path, m
     def refuse(*_):
         raise OSError(errno.EINVAL, "not here")
 
-    monkeypatch.setattr(lease_turn, "_msvcrt", SimpleNamespace(locking=refuse, LK_NBLCK=2))
-    with alone(tmp_path), alone(tmp_path):
+    monkeypatch.setattr(process_lock, "_msvcrt", SimpleNamespace(locking=refuse, LK_NBLCK=2))
+    with exclusive(tmp_path), exclusive(tmp_path):
         pass
-    monkeypatch.setattr(lease_turn, "_msvcrt", None)
-    with alone(tmp_path), alone(tmp_path):
+    monkeypatch.setattr(process_lock, "_msvcrt", None)
+    with exclusive(tmp_path), exclusive(tmp_path):
         pass
 
 
 def test_a_lease_that_cannot_be_read_for_a_moment_is_read_again(tmp_path, monkeypatch):
     """Windows refuses to read a file in the moment in which it is replaced."""
-    slot, mine = FileSlot(tmp_path / ".lock"), Holder.myself()
-    write(slot.path, mine)
+    lease, mine = FileLease(tmp_path / ".lock"), Holder.myself()
+    write(lease.path, mine)
     refusals = iter([PermissionError(), PermissionError()])
-    whole = FileSlot.text
+    whole = FileLease.text
 
     def text(self):
         refusal = next(refusals, None)
@@ -114,12 +114,12 @@ def test_a_lease_that_cannot_be_read_for_a_moment_is_read_again(tmp_path, monkey
             raise refusal
         return whole(self)
 
-    monkeypatch.setattr(FileSlot, "text", text)
-    assert read_slot(slot) == mine
-    monkeypatch.setattr(lease_slot, "_FILLING_SECONDS", 0.1)
+    monkeypatch.setattr(FileLease, "text", text)
+    assert read_lease(lease) == mine
+    monkeypatch.setattr(lease_backend, "_FILLING_SECONDS", 0.1)
     refusals = iter(lambda: PermissionError(), None)
     with pytest.raises(PermissionError):
-        read_slot(slot)
+        read_lease(lease)
 
 
 def test_of_many_who_try_at_once_one_gets_it(tmp_path):

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from moso.evidence import Estimator, TrajectoryPoint, step_terms
 from moso.evidence.estimators import IN_RUN
-from moso.evidence.outputs import look
+from moso.evidence.outputs import forward_all
 from moso.run.job import Job
 from moso.run.label_free_embedding import TRAINED, unlabelled
 from moso.run.work_plan import averages, columns, needs_reference, needs_surrogates
@@ -152,7 +152,7 @@ def _looking_seconds(job: Job, positions: NDArray[np.int64]) -> float:
     timings = []
     for _ in range(2):
         started = time.monotonic()
-        for _ in look(model, job.loss, view, some):
+        for _ in forward_all(model, job.loss, view, some):
             pass
         timings.append(time.monotonic() - started)
     return min(timings) / len(some)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.columns import taken
+from moso.columns import take
 from moso.data.decoding import Decoded, OnBroken, decode_all
 from moso.data.images import BrokenImageError, resize_images
 from moso.data.label_noise import add_label_noise
@@ -123,8 +123,8 @@ def _both(
     clean: NDArray[np.int64], used: NDArray[np.int64], positions: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Two columns at these positions; one, where both are the same."""
-    kept = taken(clean, positions)
-    return kept, kept if used is clean else taken(used, positions)
+    kept = take(clean, positions)
+    return kept, kept if used is clean else take(used, positions)
 
 
 def _as_met(given: dict[str, StoredSamples]) -> dict[str, StoredSamples]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.columns import taken
+from moso.columns import take
 from moso.randomness import generator
 
 
@@ -47,7 +47,7 @@ class MappedReader:
 
     def take(self, positions: NDArray[np.int64]) -> "MappedReader":
         """The subset, still on the disk."""
-        return replace(self, rows=positions if self.rows is None else taken(self.rows, positions))
+        return replace(self, rows=positions if self.rows is None else take(self.rows, positions))
 
     def fingerprint(self) -> str:
         """A hash of 4,096 rows drawn by address: reading all would cost more than it is worth."""

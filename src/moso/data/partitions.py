@@ -10,7 +10,7 @@ import warnings
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.columns import counted, empty_column, grouped, where
+from moso.columns import arange, empty_column, flatnonzero, group_by_label
 from moso.errors import MosoError
 from moso.randomness import hash_order
 
@@ -32,7 +32,7 @@ def partition(
             "so that each holds two samples"
         )
     if partitions == 1:
-        return [counted(count)]
+        return [arange(count)]
     sizes = np.bincount(labels)
     rare = np.flatnonzero((sizes > 0) & (sizes < partitions))
     if len(rare):
@@ -41,11 +41,11 @@ def partition(
             "they are spread, and some surrogates never see them",
             stacklevel=2,
         )
-    order = grouped(hash_order(keys, seed, "partition"), labels)
+    order = group_by_label(hash_order(keys, seed, "partition"), labels)
     part_of = empty_column(count, np.int32)
     for start in range(partitions):
         part_of[order[start::partitions]] = start
-    return [where(part_of == part) for part in range(partitions)]
+    return [flatnonzero(part_of == part) for part in range(partitions)]
 
 
 def hold_out(
@@ -59,11 +59,11 @@ def hold_out(
     >>> len(kept), len(held)
     (16, 4)
     """
-    order = grouped(hash_order(keys, "hold-out"), labels)
+    order = group_by_label(hash_order(keys, "hold-out"), labels)
     sizes = np.bincount(labels)
     # A class of one or two samples keeps at least one to learn from, whatever the share.
     wanted = np.minimum(np.round(sizes * share), np.maximum(sizes - 1, 0)).astype(np.int64)
     held = np.zeros(len(labels), dtype=bool)
     for start, count in zip(np.cumsum(sizes) - sizes, wanted, strict=True):
         held[order[start : start + count]] = True
-    return where(~held), where(held)
+    return flatnonzero(~held), flatnonzero(held)

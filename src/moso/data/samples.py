@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch.utils.data import default_collate
 
-from moso.columns import taken
+from moso.columns import take
 from moso.data.augment import Augmentation
 from moso.data.readers import MemoryReader, Reader, check_finite
 from moso.data.tokenizer import TextReader
@@ -273,7 +273,7 @@ class StoredSamples:
         return replace(
             self,
             ids=_taken_ids(self.ids, positions),
-            labels=taken(self.labels, positions),
+            labels=take(self.labels, positions),
             reader=self.reader.take(positions),
             targets=None if self.targets is None else self.targets[positions],
         )
@@ -289,7 +289,7 @@ class StoredSamples:
 
 def _taken_ids(ids: pa.Array, positions: NDArray[np.int64]) -> pa.Array:
     if pa.types.is_integer(ids.type):
-        return pa.array(taken(ids.to_numpy(zero_copy_only=False), positions))
+        return pa.array(take(ids.to_numpy(zero_copy_only=False), positions))
     return ids.take(pa.array(positions))
 
 

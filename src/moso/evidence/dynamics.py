@@ -23,7 +23,7 @@ from torch import nn
 
 from moso.errors import MosoError
 from moso.evidence.arrays import create, read
-from moso.evidence.outputs import CHANGES, COLUMNS, Seen, describe, log_probabilities, watching
+from moso.evidence.outputs import CHANGES, COLUMNS, CapturedOutputs, capture_outputs, describe, log_probabilities
 from moso.files import write_json
 
 UNSEEN = 255  # in place of a number where a column holds whole ones
@@ -61,7 +61,7 @@ class DynamicsRecorder:
             raise MosoError("training dynamics are about predicted classes, but the samples have no classes")
         self._arrays = {name: self._open(name) for name in self.columns}
         self._before: Any = self._open_scratch() if self.compares_epochs else None
-        self._seen: Seen | None = None
+        self._seen: CapturedOutputs | None = None
 
     @property
     def compares_epochs(self) -> bool:
@@ -71,7 +71,7 @@ class DynamicsRecorder:
     @contextmanager
     def watching(self, model: nn.Module) -> Iterator[None]:
         """See what the network gives from now on."""
-        with watching(model) as self._seen:
+        with capture_outputs(model) as self._seen:
             yield
         self._seen = None
 

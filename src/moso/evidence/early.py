@@ -15,7 +15,7 @@ from torch import nn
 
 from moso.data.views import View, load, split_evenly
 from moso.errors import MosoError
-from moso.evidence.outputs import describe, looked_at
+from moso.evidence.outputs import describe, iter_logits
 from moso.files import replacing
 from moso.gradients import PROBES, Loss, Point, batch_size_for, squared_norms, to_device
 
@@ -32,7 +32,7 @@ def error_norms(
     (2,)
     """
     found = np.empty(len(labels), dtype=np.float32)
-    for positions, logits in looked_at(model, loss, view, np.arange(len(labels)), classes, loader_workers):
+    for positions, logits in iter_logits(model, loss, view, np.arange(len(labels)), classes, loader_workers):
         found[positions] = describe(logits, labels[positions], ("error_norm",))["error_norm"]
     return found
 

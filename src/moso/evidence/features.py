@@ -18,7 +18,7 @@ from torch import nn
 from moso.data.views import View
 from moso.errors import MosoError
 from moso.evidence.arrays import read, writing
-from moso.evidence.outputs import look
+from moso.evidence.outputs import forward_all
 from moso.files import write_json
 from moso.gradients import Loss
 from moso.models import classifier_head
@@ -47,7 +47,7 @@ def write_features(
     """
     layer, head = classifier_head(model)
     with before_classifier(head) as seen:
-        batches = look(model, loss, view, np.arange(samples), loader_workers)
+        batches = forward_all(model, loss, view, np.arange(samples), loader_workers)
         first = next(batches)
         rows = _rows(seen, len(first), layer)
         with writing(path, (samples, rows.shape[1]), np.float32) as features:

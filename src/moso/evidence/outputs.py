@@ -98,7 +98,7 @@ def describe(
     return found
 
 
-class Seen:
+class CapturedOutputs:
     """The outputs of a network's calls since they were last taken."""
 
     def __init__(self) -> None:
@@ -121,16 +121,16 @@ class Seen:
 
 
 @contextmanager
-def watching(model: nn.Module) -> Iterator[Seen]:
+def capture_outputs(model: nn.Module) -> Iterator[CapturedOutputs]:
     """What the network gives while this lasts, in the mode that it is in now; other calls are trials and not seen.
 
     >>> model = nn.Linear(2, 3)
-    >>> with watching(model) as seen:
+    >>> with capture_outputs(model) as seen:
     ...     _ = model(torch.zeros(4, 2))
     ...     seen.logits(4, classes=3).shape
     (4, 3)
     """
-    seen, mode = Seen(), model.training
+    seen, mode = CapturedOutputs(), model.training
 
     def keep(module: nn.Module, arguments: Any, output: Any) -> None:
         if module.training == mode:
@@ -144,7 +144,7 @@ def watching(model: nn.Module) -> Iterator[Seen]:
 
 
 @torch.no_grad()
-def look(
+def forward_all(
     model: nn.Module, loss: Loss, view: View, positions: NDArray[np.int64], loader_workers: int = 0
 ) -> Iterator[NDArray[np.int64]]:
     """Let the loss call the network on all samples, in evaluation mode: the positions of each batch, after its call.
@@ -159,7 +159,7 @@ def look(
             yield chosen
 
 
-def looked_at(
+def iter_logits(
     model: nn.Module,
     loss: Loss,
     view: View,
@@ -172,11 +172,11 @@ def looked_at(
     >>> from moso.data.views import as_view
     >>> from moso.gradients import cross_entropy
     >>> view = as_view((np.zeros((5, 2), dtype=np.float32), [0, 1, 2, 0, 1]))
-    >>> [logits.shape for _, logits in looked_at(nn.Linear(2, 3), cross_entropy, view, np.arange(5), classes=3)]
+    >>> [logits.shape for _, logits in iter_logits(nn.Linear(2, 3), cross_entropy, view, np.arange(5), classes=3)]
     [(5, 3)]
     """
-    with evaluation_mode(model), watching(model) as seen:
-        for chosen in look(model, loss, view, positions, loader_workers):
+    with evaluation_mode(model), capture_outputs(model) as seen:
+        for chosen in forward_all(model, loss, view, positions, loader_workers):
             yield chosen, seen.logits(len(chosen), classes)
 
 

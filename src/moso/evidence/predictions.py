@@ -15,7 +15,7 @@ from torch import nn
 from moso.data.views import View
 from moso.errors import MosoError
 from moso.evidence.arrays import read, writing
-from moso.evidence.outputs import looked_at
+from moso.evidence.outputs import iter_logits
 from moso.gradients import Loss
 
 _BLOCK = 65_536
@@ -53,7 +53,7 @@ def write_out_of_sample(
     with writing(path, shape, np.float32) as total:
         for model, seen in networks:
             unseen = np.setdiff1d(np.arange(samples), seen)
-            for positions, logits in looked_at(model, loss, view, unseen, classes, loader_workers):
+            for positions, logits in iter_logits(model, loss, view, unseen, classes, loader_workers):
                 total[positions] += softmax(logits, axis=1)
             counts[unseen] += 1
         if not counts.all():

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from moso.columns import Growing
+from moso.columns import AppendBuffer
 from moso.errors import MosoError, SampleError
 from moso.gradients.audit import Audit, adds_up, blame
 from moso.gradients.derived import PushedForward
@@ -120,7 +120,7 @@ def directional_derivatives(
     groups = point.checked_groups(groups)
     parts = [{name: direction[name] for name in group} for group in groups]
     pushed = [PushedForward(part) for part in parts]
-    rows, fitting, seen = Growing(len(groups)), Fitting(), 0
+    rows, fitting, seen = AppendBuffer(len(groups)), Fitting(), 0
     kept = {} if first is None else first.kept
     audit = Audit(point) if first is None else None
     routes: list[Route] = []
@@ -197,7 +197,7 @@ def _swept(
     point: Point, batches: Batches, groups: Groups, fitting: Fitting, slow: bool, room: int, audit: Audit | None
 ) -> _Sums:
     total: Tensors = {}
-    rows = Growing(len(groups))
+    rows = AppendBuffer(len(groups))
     known: Knowledge | None = None
     kept: dict[int, Kept] = {}
     depends, seen = False, 0

@@ -16,7 +16,7 @@ from moso.configuration.configuration import FORMAT, Configuration
 from moso.errors import MosoError
 from moso.files import TEMPORARY, append, replacing, sweep, write_json, write_text
 from moso.storage.lease import NAME, Holder, held
-from moso.storage.lease_slot import FileSlot, Slot, StoreSlot, read_slot
+from moso.storage.lease_backend import FileLease, LeaseBackend, StoreLease, read_lease
 from moso.storage.store import Store
 from moso.storage.store_copy import Wanted, WorkingCopy, light
 from moso.version import __version__
@@ -76,7 +76,7 @@ class RunDirectory:
                 self.root.mkdir(parents=True, exist_ok=True)
                 if self.copy is not None:
                     self.copy.check()
-                holding.enter_context(held(self._slot))
+                holding.enter_context(held(self._lease))
             except OSError as problem:
                 raise MosoError(f"cannot write to {self.root}: {problem.strerror}") from problem
             sweep(self.root)
@@ -87,12 +87,12 @@ class RunDirectory:
             yield
 
     @property
-    def _slot(self) -> Slot:
-        return FileSlot(self.root / NAME) if self.copy is None else StoreSlot(self.copy.store, self.root)
+    def _lease(self) -> LeaseBackend:
+        return FileLease(self.root / NAME) if self.copy is None else StoreLease(self.copy.store, self.root)
 
     def holder(self) -> Holder | None:
         """Who works in the directory, if anybody does."""
-        return read_slot(self._slot)
+        return read_lease(self._lease)
 
     def check_seen_by_others(self) -> None:
         """Refuse what exists in this process alone where others are to work on it."""

@@ -17,7 +17,7 @@ from moso.evidence import write_features, write_out_of_sample
 from moso.evidence.arrays import writing
 from moso.evidence.early import error_norms, gradient_norms, write_early
 from moso.evidence.features import is_written
-from moso.evidence.outputs import describe, looked_at
+from moso.evidence.outputs import describe, iter_logits
 from moso.evidence.predictions import out_of_sample_path
 from moso.progress import Progress
 from moso.randomness import key
@@ -81,7 +81,7 @@ def _measure_final(job: Job, home: Path, seed: int, columns: Sequence[str]) -> N
     model, view = network(job, seed, network_name(job, 0), "final"), train.evaluation_view()
     found = {name: np.empty(len(train), dtype=np.float32) for name in columns}
     everything = np.arange(len(train))
-    for positions, logits in looked_at(model, job.loss, view, everything, classes, job.effort.loader_workers):
+    for positions, logits in iter_logits(model, job.loss, view, everything, classes, job.effort.loader_workers):
         for name, values in describe(logits, train.labels[positions], columns).items():
             found[name][positions] = values
     for name, column in found.items():

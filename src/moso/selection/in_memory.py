@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.columns import taken
+from moso.columns import take
 from moso.errors import MosoError
 from moso.selection.budget import kept_count
 from moso.selection.decided import with_decisions
@@ -125,7 +125,7 @@ def _renumbered(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     # The usual case without a sort: class indices.
     present = np.bincount(labels) > 0
     names = np.flatnonzero(present)
-    return names, labels if len(names) == len(present) else taken(np.cumsum(present) - 1, labels)
+    return names, labels if len(names) == len(present) else take(np.cumsum(present) - 1, labels)
 
 
 def _count(*columns: Any) -> int:

@@ -16,8 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from moso.errors import MosoError
-from moso.storage.lease_slot import NAME, FileSlot, Holder, Slot, begun, read_slot, this_machine
-from moso.storage.lease_turn import alone
+from moso.storage.lease_backend import NAME, FileLease, Holder, LeaseBackend, process_start, read_lease, this_machine
+from moso.storage.process_lock import exclusive
 
 __all__ = ["EXPIRY_SECONDS", "NAME", "SKEW_SECONDS", "Holder", "held", "read_holder"]
 
@@ -31,11 +31,11 @@ _STOP = getattr(signal, "SIGUSR1", signal.SIGINT)
 
 def read_holder(path: Path) -> Holder | None:
     """Who holds the lease at this path; None where nobody does."""
-    return read_slot(FileSlot(path))
+    return read_lease(FileLease(path))
 
 
 @contextmanager
-def held(at: Slot | Path, expiry: float = EXPIRY_SECONDS, renew: float = RENEW_SECONDS) -> Iterator[Holder]:
+def held(at: LeaseBackend | Path, expiry: float = EXPIRY_SECONDS, renew: float = RENEW_SECONDS) -> Iterator[Holder]:
     """Hold the lease at a path or address, renewed while the work goes on; refused where somebody else holds it.
 
     >>> import tempfile
@@ -46,10 +46,10 @@ def held(at: Slot | Path, expiry: float = EXPIRY_SECONDS, renew: float = RENEW_S
     >>> path.exists()
     False
     """
-    slot, mine = FileSlot(at) if isinstance(at, Path) else at, Holder.myself()
-    with alone(slot.folder):
-        _take(slot, mine, expiry)
-    keeping = _Keeping(slot, mine, renew)
+    backend, mine = FileLease(at) if isinstance(at, Path) else at, Holder.myself()
+    with exclusive(backend.folder):
+        _take(backend, mine, expiry)
+    keeping = _Keeping(backend, mine, renew)
     keeping.start()
     try:
         yield mine
@@ -60,37 +60,38 @@ def held(at: Slot | Path, expiry: float = EXPIRY_SECONDS, renew: float = RENEW_S
         keeping.stop()
     if keeping.lost is not None:
         raise MosoError(
-            f"{slot.place} was taken over by a moso on {keeping.lost.host} (process {keeping.lost.process}) while "
+            f"{backend.place} was taken over by a moso on {keeping.lost.host} (process {keeping.lost.process}) while "
             "this one showed no sign of life; let that one finish. What was complete is kept"
         )
 
 
-def _take(slot: Slot, mine: Holder, expiry: float) -> None:
+def _take(backend: LeaseBackend, mine: Holder, expiry: float) -> None:
     while True:
-        found = read_slot(slot)
-        if found is not None and not _ended(slot, found, expiry):
+        found = read_lease(backend)
+        if found is not None and not _ended(backend, found, expiry):
             raise MosoError(
-                f"another moso is working in {slot.place} (process {found.process} on {found.host}); "
+                f"another moso is working in {backend.place} (process {found.process} on {found.host}); "
                 "wait for it or use another --out"
             )
-        if slot.take(mine, found):
+        if backend.take(mine, found):
             return
         # Somebody was quicker; see who.
 
 
-def _ended(slot: Slot, found: Holder, expiry: float) -> bool:
+def _ended(backend: LeaseBackend, found: Holder, expiry: float) -> bool:
     """Whether a lease is over: its holder is gone from this machine, or gives no sign of life."""
     if found.machine == this_machine():
-        return begun(found.process) != found.started
+        return process_start(found.process) != found.started
     if time.time() - found.renewed > expiry + SKEW_SECONDS:
         return True
     warnings.warn(
-        f"{slot.place} is held by a moso on {found.host}; waiting {expiry:g} s for its next sign of life", stacklevel=2
+        f"{backend.place} is held by a moso on {found.host}; waiting {expiry:g} s for its next sign of life",
+        stacklevel=2,
     )
     until = time.monotonic() + expiry
     while time.monotonic() < until:
         time.sleep(min(0.5, expiry / 10))
-        again = read_slot(slot)
+        again = read_lease(backend)
         if again != found:
             return again is None
     return True
@@ -106,8 +107,8 @@ def _interrupt_main_thread() -> None:
 class _Keeping:
     """Renews a lease from a thread of its own, and notices when somebody else has it."""
 
-    def __init__(self, slot: Slot, mine: Holder, seconds: float) -> None:
-        self.slot, self.mine, self.seconds = slot, mine, seconds
+    def __init__(self, backend: LeaseBackend, mine: Holder, seconds: float) -> None:
+        self.backend, self.mine, self.seconds = backend, mine, seconds
         self.lost: Holder | None = None
         self._over = threading.Event()
         self._main = threading.current_thread() is threading.main_thread()
@@ -127,19 +128,19 @@ class _Keeping:
             signal.signal(_STOP, self._before or signal.SIG_DFL)
         # A lease at an address that does not answer cannot be given back, and expires.
         with contextlib.suppress(MosoError):
-            found = read_slot(self.slot)
+            found = read_lease(self.backend)
             if found is not None and found.owner == self.mine.owner:
-                self.slot.clear()
+                self.backend.clear()
 
     def _renew(self) -> None:
         while not self._over.wait(self.seconds):
             # A disk that is full for a moment, or a network that is gone, costs a sign of life and not the run.
             with contextlib.suppress(OSError, MosoError):
-                found = read_slot(self.slot)
+                found = read_lease(self.backend)
                 if found is not None and found.owner != self.mine.owner:
                     self.lost = found
                     if self._main:  # end the work: two writers would do everything twice
                         _interrupt_main_thread()
                     return
                 self.mine = replace(self.mine, renewed=time.time(), renewals=self.mine.renewals + 1)
-                self.slot.renew(self.mine)
+                self.backend.renew(self.mine)

@@ -20,8 +20,8 @@ from moso.columns import cache_folder
 from moso.errors import MosoError
 from moso.files import TEMPORARY, write_json, write_text
 from moso.randomness import key
-from moso.storage.lease_slot import NAME as LEASE
-from moso.storage.lease_turn import alone
+from moso.storage.lease_backend import NAME as LEASE
+from moso.storage.process_lock import exclusive
 from moso.storage.store import Store
 
 Result = TypeVar("Result")
@@ -186,7 +186,7 @@ class WorkingCopy:
         """The record, for one process at a time, written down afterwards also where something went wrong."""
         self.root.mkdir(parents=True, exist_ok=True)
         path = self.scratch / "record.json"
-        with alone(self.scratch):
+        with exclusive(self.scratch):
             if not (self.scratch / "address.txt").exists():
                 write_text(self.scratch / "address.txt", self.store.address + "\n")
             before = path.read_text(encoding="utf-8") if path.exists() else "{}"

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from moso.columns import taken
+from moso.columns import take
 from moso.data.views import View, load, split_evenly
 from moso.errors import MosoError
 from moso.evidence import DynamicsRecorder, check_fits, read_state, write_state
@@ -43,8 +43,8 @@ class TrainingData:
 
     def epoch_batches(self, batch_size: int, epoch: int, seed: int) -> list[NDArray[np.int64]]:
         """The batches of an epoch: positions in the order of hash(seed, epoch, id)."""
-        order = hash_order(taken(self.keys, self.positions), seed, "order", epoch)
-        return split_evenly(taken(self.positions, order), batch_size)
+        order = hash_order(take(self.keys, self.positions), seed, "order", epoch)
+        return split_evenly(take(self.positions, order), batch_size)
 
     def steps_per_epoch(self, batch_size: int) -> int:
         """How many updates an epoch makes."""

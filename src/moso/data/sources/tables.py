@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from moso.columns import counted, empty_column
+from moso.columns import arange, empty_column
 from moso.data.images import Column, EncodedReader, Names
 from moso.data.readers import Reader
 from moso.data.samples import StoredSamples, check_labels, check_targets
@@ -238,7 +238,7 @@ def numbered_samples(
     if answers.num_rows == 0:
         raise MosoError(f"{where} has no rows")
     labels, names, numbers = _answers(answers, columns, classes, where)
-    return StoredSamples(pa.array(counted(len(labels))), labels, names, reader, targets=numbers)
+    return StoredSamples(pa.array(arange(len(labels))), labels, names, reader, targets=numbers)
 
 
 def _answers(

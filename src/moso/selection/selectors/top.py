@@ -7,7 +7,7 @@ class's 500 samples. O(N).
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.columns import where
+from moso.columns import flatnonzero
 from moso.selection.problem import Problem
 
 
@@ -15,8 +15,8 @@ def top(problem: Problem) -> NDArray[np.int64]:
     """The `budget` highest; of equal ones at the border those that come first, as ids have it."""
     scores, budget = problem.scores, problem.budget
     if budget in (0, len(scores)):
-        return where(np.full(len(scores), budget > 0))
+        return flatnonzero(np.full(len(scores), budget > 0))
     border = np.partition(scores, len(scores) - budget)[len(scores) - budget]
     above = scores > border
-    above[where(scores == border)[: budget - np.count_nonzero(above)]] = True
-    return where(above)
+    above[flatnonzero(scores == border)[: budget - np.count_nonzero(above)]] = True
+    return flatnonzero(above)

@@ -1,6 +1,6 @@
 """Taking turns: of the processes of one machine, one at a time looks at a lease and takes it.
 
-A lease is taken in several steps (see who holds it, wait for a sign of life, write), and each of its slots is safe
+A lease is taken in several steps (see who holds it, wait for a sign of life, write), and each backend is safe
 without this. Turns spare the processes of one machine from waiting for each other's signs of life.
 """
 
@@ -31,14 +31,14 @@ _msvcrt = _of_the_system("msvcrt")  # Windows
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
+def exclusive(folder: Path) -> Iterator[None]:
     """Enter one at a time of the processes of this machine that ask for this folder; a file system may not offer it.
 
     The turn ends with the process that has it.
 
     Example:
         >>> import tempfile
-        >>> with alone(Path(tempfile.mkdtemp())):
+        >>> with exclusive(Path(tempfile.mkdtemp())):
         ...     pass
     """
     if _fcntl is not None:

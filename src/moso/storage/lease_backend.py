@@ -41,7 +41,7 @@ class Holder:
     def myself(cls) -> "Holder":
         """This process, as the holder of a new lease."""
         process = os.getpid()
-        return cls(uuid4().hex, platform.node(), this_machine(), process, begun(process), time.time())
+        return cls(uuid4().hex, platform.node(), this_machine(), process, process_start(process), time.time())
 
     @property
     def text(self) -> str:
@@ -49,7 +49,7 @@ class Holder:
         return json.dumps(asdict(self)) + "\n"
 
 
-class Slot(Protocol):
+class LeaseBackend(Protocol):
     """Where one lease is written down."""
 
     @property
@@ -73,13 +73,13 @@ class Slot(Protocol):
         """Leave nothing there."""
 
 
-def read_slot(slot: Slot) -> Holder | None:
+def read_lease(backend: LeaseBackend) -> Holder | None:
     """Who holds a lease; None where nobody does."""
     until = time.monotonic() + _FILLING_SECONDS
     while True:
         late = time.monotonic() > until
         try:
-            text = slot.text()
+            text = backend.text()
             return None if text is None else Holder(**json.loads(text))
         except (ValueError, TypeError):
             if late:
@@ -91,7 +91,7 @@ def read_slot(slot: Slot) -> Holder | None:
 
 
 @dataclass(frozen=True)
-class FileSlot:
+class FileLease:
     """A lease in a file."""
 
     path: Path
@@ -134,12 +134,12 @@ class FileSlot:
 
     def _put_aside(self, ended: Holder | None) -> None:
         """Take a lease away that has ended; of several who try, one succeeds."""
-        aside = FileSlot(self.path.with_name(f"{self.path.name}.{uuid4().hex}{TEMPORARY}"))
+        aside = FileLease(self.path.with_name(f"{self.path.name}.{uuid4().hex}{TEMPORARY}"))
         try:
             self.path.rename(aside.path)
         except FileNotFoundError:
             return
-        found = read_slot(aside)
+        found = read_lease(aside)
         if found is not None and (ended is None or found.owner != ended.owner):
             # Somebody took it between our look and our hand: theirs again, unless a third has it by now.
             with contextlib.suppress(FileExistsError):
@@ -148,7 +148,7 @@ class FileSlot:
 
 
 @dataclass(frozen=True)
-class StoreSlot:
+class StoreLease:
     """A lease at an address; `folder` is the working copy."""
 
     store: Store
@@ -165,13 +165,13 @@ class StoreSlot:
 
     def take(self, mine: Holder, ended: Holder | None) -> bool:
         """Make the object, or write over that of somebody who has ended; and see a moment later whose name is there."""
-        found = read_slot(self)
+        found = read_lease(self)
         if found is not None and found != ended:
             return False
-        if found is not None or (not self.store.create(NAME, mine.text) and read_slot(self) is None):
+        if found is not None or (not self.store.create(NAME, mine.text) and read_lease(self) is None):
             self.store.write(NAME, mine.text)
         time.sleep(SETTLING_SECONDS)
-        settled = read_slot(self)
+        settled = read_lease(self)
         return settled is not None and settled.owner == mine.owner
 
     def renew(self, mine: Holder) -> None:
@@ -192,7 +192,7 @@ def this_machine() -> str:
         return f"{platform.node()} {os.getpid()}"  # elsewhere nobody is recognised, and leases expire
 
 
-def begun(process: int) -> str:
+def process_start(process: int) -> str:
     """When a process began, by the machine's own count; empty where it is gone."""
     try:
         line = Path(f"/proc/{process}/stat").read_text(encoding="ascii", errors="replace")

@@ -254,12 +254,21 @@ class _Sums:
             self._take(call, once, a, b)
 
     def _take(self, call: Call, roles: Container[str], a: torch.Tensor, b: torch.Tensor) -> None:
-        """Add what a call gives for the parameters of these roles."""
+        """Add what a call gives for the parameters of these roles, each in one addition.
+
+        Rounding is then the same whether a batch's sums were kept apart, to be compared with autograd, or not; so a
+        run that was resumed has the bits of one that was not.
+        """
         scales = self._scales_as(b)
         quick = call.operation.sums(call, a, b, scales)
+        found: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
         for role, squared, total in from_each(call, a, b, scales) if quick is None else quick:
-            if role in roles:
-                self._add(call.places[role], squared, total)
+            if role in found:
+                found[role] = found[role][0] + squared, found[role][1] + total
+            elif role in roles:
+                found[role] = squared, total
+        for role, own in found.items():
+            self._add(call.places[role], *own)
 
     def _scales_as(self, b: torch.Tensor) -> torch.Tensor:
         kind = b.real.dtype if b.is_complex() else b.dtype
@@ -312,6 +321,7 @@ class _Sums:
         made = [place.tensor.numel() for place in linked if place.tensor is not None]
         # A Jacobian product passes over its numbers several times, and is quickest with half as many at once.
         numbers = (2 if made else 1) * max([*made, *(self.total[name].numel() for name in names)])
+        totals: Tensors = {}
         for part in chunks(numbers, self._count):
             found: Tensors = {}
             for place, own in uses.items():
@@ -323,7 +333,10 @@ class _Sums:
                 if name in self.norms:
                     scales = self.scales[part].to(self.norms[name].dtype)
                     self.norms[name][part] += squares(gradient) * scales.square()
-                    self.total[name] += weighted_sum(gradient, scales)
+                    own_total = weighted_sum(gradient, scales)
+                    totals[name] = totals[name] + own_total if name in totals else own_total
+        for name, own_total in totals.items():
+            self.total[name] += own_total
 
     def _add(self, place: Place, squared: torch.Tensor, total: torch.Tensor) -> None:
         name = place.name

@@ -20,10 +20,10 @@ from moso.configuration import CUSTOM
 from moso.errors import MosoError
 from moso.progress import Progress, silent
 from moso.results.directory import RunDirectory
+from moso.results.working_copy import is_status_file
 from moso.run.heartbeat import running
 from moso.run.job import Effort, Job
 from moso.run.pieces import Piece, perform, stage_label
-from moso.storage.store_copy import word
 
 # How often one piece may lose its worker before the run gives up: data that kills every process it meets, for instance.
 MOST_DEATHS = 5
@@ -200,7 +200,7 @@ def _job(place: str, effort: Effort) -> Job:
             f"{platform.node()} does not see {place}; the run directory of a cluster must be on a mount that all its "
             "machines share, under one path, or at an address (--out s3://bucket/run)"
         )
-    directory.pull(word)
+    directory.pull(is_status_file)
     return Job.open(directory, effort=effort)
 
 

@@ -12,7 +12,6 @@ import torch
 from moso.cli.main import main
 from moso.configuration import Configuration
 from moso.data.samples import StoredSamples
-from moso.results import RunDirectory
 from moso.run import Job
 
 # Some virtual machines announce matrix tiles and die of them: bfloat16 goes without, float32 is untouched. oneDNN looks
@@ -124,7 +123,6 @@ def address(request, tmp_path) -> str:
 def near(tmp_path):
     """An address on this disk."""
     return f"file://{tmp_path / 'there'}"
-
 
 
 def stored(count: int = 60, classes: int = 3, seed: int = 0, ids=None) -> StoredSamples:

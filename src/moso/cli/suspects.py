@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from moso.analysis.label_issues import check_possible, inquire
+from moso.analysis.label_issues import check_possible, find_label_issues
 from moso.cli.printed_tables import console, print_tables
 from moso.cli.work import LoaderWorkers, Quiet, RunArgument, local_path, open_job, working
 from moso.cli.workplace import HERE, Workplace, with_workplace
@@ -65,7 +65,7 @@ def suspects(
         job = open_job(run, Effort(loader_workers))
         with working(job, workplace, quiet) as executor:
             gather(job, executor, frozenset({"predictions"}))
-    found = inquire(opened, order=order, top=top or None, labels=labels, seed=seed)
+    found = find_label_issues(opened, order=order, top=top or None, labels=labels, seed=seed)
     paths = write_suspects(opened, found, out or opened.directory.root / "suspects")
     opened.directory.push(*paths)
     if not quiet:

@@ -11,7 +11,7 @@ import typer
 
 from moso.cli.workplace import Workplace
 from moso.configuration.configuration import Configuration, available_device
-from moso.configuration.resolved_method import Choice, read_settings
+from moso.configuration.resolved_method import ResolvedMethod, read_settings
 from moso.errors import MosoError
 from moso.results.directory import RunDirectory
 from moso.results.overrides import keep_overrides
@@ -113,7 +113,7 @@ def asked_choices(
     selectors: list[str] | None,
     settings: list[str] | None = None,
     min_per_class: int | None = None,
-) -> list[Choice]:
+) -> list[ResolvedMethod]:
     """The methods and selectors a user asked for, resolved; without a word, those of the configuration."""
     asking = _with_settings(job, settings or [], min_per_class)
     if not methods and not selectors:
@@ -126,7 +126,7 @@ def asked_choices(
     return find_choices(asking, [(method, selector) for method in named for selector in ways])
 
 
-def decided(job: Job, choices: list[Choice], overrides: Path | None) -> list[Choice]:
+def decided(job: Job, choices: list[ResolvedMethod], overrides: Path | None) -> list[ResolvedMethod]:
     """The same choices with a user's decisions by hand, which are put into the run."""
     if overrides is None:
         return choices

@@ -18,7 +18,7 @@ import pyarrow.csv as pv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from moso.configuration.resolved_method import Choice
+from moso.configuration.resolved_method import ResolvedMethod
 from moso.data.samples import Samples
 from moso.errors import MosoError, unknown_name
 from moso.evaluation.baselines import BASELINES
@@ -38,9 +38,9 @@ _SCORE_FORMS = "an .npy, .parquet or .csv file"
 _LIST_FORMS = "an .npy, .parquet, .csv or .txt file"
 
 
-def find_choices(job: Job, given: Sequence[Choice | Pair] = ()) -> list[Choice]:
+def find_choices(job: Job, given: Sequence[ResolvedMethod | Pair] = ()) -> list[ResolvedMethod]:
     """Choices, by (method, selector) or as they are, each of them possible; without any, those of the run."""
-    found = [one if isinstance(one, Choice) else find_choice(job, *one) for one in given]
+    found = [one if isinstance(one, ResolvedMethod) else find_choice(job, *one) for one in given]
     for choice in found:
         problem = job.configuration.problem(choice)
         if problem is not None:
@@ -48,7 +48,7 @@ def find_choices(job: Job, given: Sequence[Choice | Pair] = ()) -> list[Choice]:
     return found or job.configuration.choices()
 
 
-def find_choice(job: Job, method: str, selector: str | Selector | None = None) -> Choice:
+def find_choice(job: Job, method: str, selector: str | Selector | None = None) -> ResolvedMethod:
     """A choice by name: one of the registered methods, or a score or list that the user put into the run."""
     known = methods()
     if method in known:
@@ -79,7 +79,7 @@ def keep_scores(job: Job, name: str, path: Path, hard: Hard | None = None) -> No
         write_view(job, seed)
 
 
-def keep_list(job: Job, name: str, path: Path) -> tuple[Choice, float]:
+def keep_list(job: Job, name: str, path: Path) -> tuple[ResolvedMethod, float]:
     """Put a list of the user's into the run as a selection, the same under every seed; and the ratio it removes."""
     _check_name(name)
     train = job.data.train
@@ -98,13 +98,13 @@ def keep_list(job: Job, name: str, path: Path) -> tuple[Choice, float]:
     return listed(name), ratio
 
 
-def listed(name: str) -> Choice:
+def listed(name: str) -> ResolvedMethod:
     """The choice that a list of the user's is."""
     selector = Selector(LISTED, "what the user says", _is_there, frozenset())
-    return Choice(name, None, selector, Settings(), Settings(), is_own=True)
+    return ResolvedMethod(name, None, selector, Settings(), Settings(), is_own=True)
 
 
-def ratios_of(job: Job, choice: Choice, ratios: Sequence[float] = ()) -> Sequence[float]:
+def ratios_of(job: Job, choice: ResolvedMethod, ratios: Sequence[float] = ()) -> Sequence[float]:
     """The ratios a choice is made at: those asked for, those of the run, or what a list of the user's removes."""
     if choice.selector.name != LISTED:
         return ratios or job.configuration.ratios

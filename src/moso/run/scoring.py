@@ -12,7 +12,7 @@ from moso.gradients import directional_derivatives, gradient_sums, mean_of, risk
 from moso.progress import Progress
 from moso.results.layout import part_name, piece_name
 from moso.run.job import Job
-from moso.run.scoring_view import as_seen
+from moso.run.scoring_view import scoring_view
 from moso.run.training import computed
 from moso.training.team import ALONE, Team
 
@@ -35,7 +35,7 @@ def score_partition(job: Job, progress: Progress, seed: int, part: int) -> None:
     for number, point in enumerate(trajectory, 1):
         if point.step in missing:
             started = time.monotonic()
-            view, seen = as_seen(job, seed, part, point)
+            view, seen = scoring_view(job, seed, part, point)
             if team.size > 1:
                 terms = _terms_of_team(job, team, seen, view, positions, seed)
             else:

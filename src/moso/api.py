@@ -30,7 +30,7 @@ from moso.randomness import seeded
 from moso.results.directory import RunDirectory
 from moso.results.reading import Run
 from moso.run.imported_scores import find_choices
-from moso.run.job import Effort, Job
+from moso.run.job import Job, Runtime
 from moso.run.stages import begin, evaluate_stage, score_stage, select_stage
 from moso.scores import Form, MemoryInput, Score, find_score, scores
 from moso.selection import Selector
@@ -227,9 +227,9 @@ def prune(
         }
     )
     directory = RunDirectory.at(Path(tempfile.mkdtemp(prefix="moso-")) / "run" if out is None else out)
-    data, effort = DataSet(CUSTOM, train, test, validation=judge), Effort(loader_workers)
+    data, runtime = DataSet(CUSTOM, train, test, validation=judge), Runtime(loader_workers)
     own_risk = None if isinstance(risk, str) else risk
-    job = Job(directory, configuration, data, _builder(model), own_loss, effort, metric, own_risk)
+    job = Job(directory, configuration, data, _builder(model), own_loss, runtime, metric, own_risk)
     executor = InProcess(progress)
     [choice] = find_choices(job, [configuration.choice(chosen, selector, score)])
     with directory.locked():

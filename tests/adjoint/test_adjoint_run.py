@@ -70,7 +70,7 @@ def test_trained_without_replay_information_it_is_recorded_by_training_again(sma
 def test_killed_in_the_middle_the_piece_ends_with_the_same_bytes(small_run, monkeypatch):
     whole, killed = (small_run(name, methods=["moso-adjoint"], model="convnet-w4", epochs=1) for name in "ab")
     scored(whole)
-    object.__setattr__(killed.effort, "checkpoint_seconds", 0.0)
+    object.__setattr__(killed.runtime, "checkpoint_seconds", 0.0)
     path = adjoint_path(killed.directory.root, 1)
 
     def interrupt(label, done, total):

@@ -16,7 +16,7 @@ from moso.errors import MosoError
 from moso.results.directory import RunDirectory
 from moso.results.overrides import keep_overrides
 from moso.run.imported_scores import LISTED, find_choices, keep_list, keep_scores
-from moso.run.job import Effort, Job
+from moso.run.job import Job, Runtime
 from moso.run.stages import Executor, begin
 from moso.scores import Hard
 from moso.selection import selectors as known_selectors
@@ -92,12 +92,12 @@ def working(job: Job, workplace: Workplace, quiet: bool) -> Iterator[Executor]:
             yield executor
 
 
-def open_job(run: str, effort: Effort | None = None) -> Job:
+def open_job(run: str, runtime: Runtime | None = None) -> Job:
     """The job of a run directory that is already there."""
     directory = RunDirectory.at(run)
     directory.pull()
     directory.configuration()
-    return Job.open(directory, effort=effort)
+    return Job.open(directory, runtime=runtime)
 
 
 def local_path(text: str | Path) -> Path:

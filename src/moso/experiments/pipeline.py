@@ -28,7 +28,7 @@ from moso.results.reading import Run
 from moso.results.retrainings import retraining_path
 from moso.results.score_files import read_scores
 from moso.results.selections import read_selection
-from moso.run.job import Effort, Job
+from moso.run.job import Job, Runtime
 from moso.run.pieces import Piece
 from moso.run.stages import begin, score_stage, select_stage, train_stage
 from moso.run.work_plan import needs_surrogates
@@ -74,10 +74,10 @@ def carry_out(
     out: Path,
     executor: Paced,
     finished: Callable[[Row], None],
-    effort: Effort | None = None,
+    runtime: Runtime | None = None,
 ) -> None:
     """Do the cells of one pipeline; each goes to `finished` as soon as it is there."""
-    job = open_job(cells[0].arm.data, cells[0].configuration, data, out, effort)
+    job = open_job(cells[0].arm.data, cells[0].configuration, data, out, runtime)
     waiting = {cell.key: cell for cell in cells}
 
     def hand_on() -> None:
@@ -107,11 +107,11 @@ def directory_name(data: str, configuration: Configuration) -> str:
     return f"{data}-{hashlib.blake2b(text.encode(), digest_size=5).hexdigest()}-seed-{configuration.seed}"
 
 
-def open_job(data: str, configuration: Configuration, root: Path, out: Path, effort: Effort | None = None) -> Job:
+def open_job(data: str, configuration: Configuration, root: Path, out: Path, runtime: Runtime | None = None) -> Job:
     """The job of a pipeline, its data found and opened; its directory has the name of its configuration."""
     found = find_data(data, root, out)
     here = configuration.model_copy(update={"dataset": found.dataset, "labels": found.labels})
-    job = Job.open(out / directory_name(data, configuration), here, effort)
+    job = Job.open(out / directory_name(data, configuration), here, runtime)
     held_out = 0 if job.data.validation is None else len(job.data.validation)
     place, sizes = place_of(data), (len(job.data.train) + held_out, 0 if job.data.test is None else len(job.data.test))
     if sizes != (place.train, place.test):

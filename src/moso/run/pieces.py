@@ -150,12 +150,12 @@ def retrain(job: Job, progress: Progress, retraining: dict[str, Any]) -> None:
         total_steps=total,
         loss=job.loss,
         checkpoints=checkpoints(job, position, "evaluate", wanted.digest()),
-        loader_workers=job.effort.loader_workers,
+        loader_workers=job.runtime.loader_workers,
         progress=progress,
         label=f"retraining {wanted.title()}, seed {wanted.seed}",
-        team=job.effort.team,
+        team=job.runtime.team,
     )
-    if not job.effort.team.leads:
+    if not job.runtime.team.leads:
         return
     write_json(path, {**asdict(wanted), "samples": samples, **_tested(job, model), "loss": history.loss})
     clear_away(position.parent)
@@ -165,7 +165,7 @@ def _tested(job: Job, model: nn.Module) -> dict[str, Any]:
     test = job.data.test
     assert test is not None, "the evaluate stage refuses data without a test split"
     view, metric, everything = test.evaluation_view(), job.metric, np.arange(len(test))
-    values = measured(model, view, everything, metric, loader_workers=job.effort.loader_workers)
+    values = measured(model, view, everything, metric, loader_workers=job.runtime.loader_workers)
     measure = metric.measure
     scale = 100.0 if measure.unit == "%" else 1.0
     found = {
@@ -205,7 +205,7 @@ PIECES: dict[str, Callable[..., None]] = {
 
 def perform(job: Job, piece: Piece, progress: Progress) -> None:
     """Do a piece of work with the configured number of threads."""
-    seen = watched(job.directory, piece.stage, piece.name, progress, job.effort.checkpoint_seconds)
+    seen = watched(job.directory, piece.stage, piece.name, progress, job.runtime.checkpoint_seconds)
     with (
         job.directory.shared(lambda name: is_wanted(piece, name)),
         threads(job.configuration.threads),

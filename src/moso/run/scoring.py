@@ -19,7 +19,7 @@ from moso.training.team import ALONE, Team
 
 def scoring_team(job: Job) -> Team:
     """Who scores a partition together; the cheaper estimators keep what they know of all samples in one process."""
-    return job.effort.team if job.configuration.estimator == "exact" else ALONE
+    return job.runtime.team if job.configuration.estimator == "exact" else ALONE
 
 
 def score_partition(job: Job, progress: Progress, seed: int, part: int) -> None:
@@ -47,7 +47,7 @@ def score_partition(job: Job, progress: Progress, seed: int, part: int) -> None:
                     loss=job.loss,
                     batch_size=job.configuration.score_batch_size,
                     parameters=job.parameter_filter,
-                    loader_workers=job.effort.loader_workers,
+                    loader_workers=job.runtime.loader_workers,
                     estimator=estimator,
                     risk=job.risk(),
                 )
@@ -69,7 +69,7 @@ def _terms_of_team(
         job.loss,
         job.configuration.score_batch_size,
         job.parameter_filter,
-        job.effort.loader_workers,
+        job.runtime.loader_workers,
     )
     mine, risk = team.share(positions), job.risk()
     if risk is None:

@@ -25,6 +25,6 @@ def scoring_view(job: Job, seed: int, part: int, point: TrajectoryPoint) -> tupl
         positions,
         batch_size=c.surrogate.batch_size,
         loss=job.loss,
-        loader_workers=job.effort.loader_workers,
+        loader_workers=job.runtime.loader_workers,
     )
     return view, renewed

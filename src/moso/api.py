@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.utils.data import Subset, default_collate
 
-from moso.configuration import CUSTOM
-from moso.configuration.configuration import Configuration
+from moso.configuration import CUSTOM, Configuration
 from moso.data.dataset import DataSet
 from moso.data.samples import Samples, StoredSamples, UserSamples, check_labels, check_targets
 from moso.data.views import Collate, ItemView, Normalisation, as_view, check_repeatable, holds_numbers, is_array_pair

@@ -12,7 +12,7 @@ from torch import nn
 
 import moso
 from moso.adjoint import AdjointTerms, Replay, ReplayRecorder, adjoint_sweep, read_adjoint
-from moso.configuration.configuration import Configuration
+from moso.configuration import Configuration
 from moso.data.dataset import open_dataset
 from moso.errors import MosoError
 from moso.evidence import StepTerms, TrajectoryPoint, read_terms, step_terms, write_terms

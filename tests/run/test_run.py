@@ -11,7 +11,7 @@ from PIL import Image
 
 import moso
 from moso.analysis.costs import costs
-from moso.configuration.configuration import Configuration
+from moso.configuration import Configuration
 from moso.errors import MosoError
 from moso.evidence import step_terms
 from moso.executors import InProcess, LocalProcesses

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from moso.configuration.configuration import Configuration
+from moso.configuration import Configuration
 from moso.configuration.resolved_method import ResolvedMethod
 from moso.evaluation.summary import Costs
 from moso.results.directory import RunDirectory

@@ -10,7 +10,8 @@ from typing import Annotated, cast
 import typer
 
 from moso.cli.workplace import Workplace
-from moso.configuration.configuration import Configuration, available_device
+from moso.configuration import Configuration
+from moso.configuration.configuration import available_device
 from moso.configuration.resolved_method import ResolvedMethod, read_settings
 from moso.errors import MosoError
 from moso.results.directory import RunDirectory

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from moso.configuration.configuration import Configuration
+from moso.configuration import Configuration
 from moso.configuration.resolved_method import ResolvedMethod, resolve_method
 from moso.errors import MosoError, unknown_name
 from moso.evaluation.summary import FULL

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.configuration.configuration import Configuration
+from moso.configuration import Configuration
 from moso.configuration.resolved_method import ResolvedMethod
 from moso.evidence import PartitionTerms, StepTerms, TrajectoryPoint, step_terms, terms_path, write_terms
 from moso.evidence.terms import read_terms

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from moso.analysis.costs import method_costs
-from moso.configuration.configuration import Configuration
+from moso.configuration import Configuration
 from moso.configuration.resolved_method import ResolvedMethod
 from moso.errors import MosoError
 from moso.evaluation.detection import detection

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from moso.analysis.estimate import ADJOINT_PROBE, ADJOINT_RUNS
-from moso.configuration.configuration import Configuration
+from moso.configuration import Configuration
 from moso.configuration.resolved_method import all_needs
 from moso.data.samples import StoredSamples
 from moso.experiments.cells import Cell, by_pipeline

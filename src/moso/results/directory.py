@@ -12,7 +12,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from moso.configuration.configuration import FORMAT, Configuration
+from moso.configuration import Configuration
+from moso.configuration.configuration import FORMAT
 from moso.errors import MosoError
 from moso.files import TEMPORARY, append, replacing, sweep, write_json, write_text
 from moso.results.working_copy import Wanted, WorkingCopy, is_small_file

@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from moso.configuration.configuration import Configuration, available_device
+from moso.configuration import Configuration
+from moso.configuration.configuration import available_device
 from moso.data.dataset import DataSet
 from moso.data.partitions import partition
 from moso.data.samples import outputs

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from moso.analysis.costs import costs
-from moso.configuration.configuration import Configuration
+from moso.configuration import Configuration
 from moso.evaluation.standings import is_method
 from moso.evaluation.summary import Line
 from moso.methods import methods

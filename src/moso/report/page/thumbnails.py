@@ -15,7 +15,7 @@ from PIL import Image
 
 from moso.randomness import hashes
 from moso.report.page.sample_preview import SamplePreview
-from moso.selection.order import rank_in_class
+from moso.selection.orders import rank_in_class
 
 # Pictures up to this size are stored to the pixel: their pixels are all there is to see.
 TINY = 16

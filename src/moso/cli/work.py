@@ -16,7 +16,7 @@ from moso.configuration.resolved_method import ResolvedMethod, read_settings
 from moso.errors import MosoError
 from moso.results.directory import RunDirectory
 from moso.results.overrides import keep_overrides
-from moso.run.imported_scores import LISTED, find_choices, keep_list, keep_scores
+from moso.run.imported_scores import LISTED, find_choices, import_list, import_scores
 from moso.run.job import Job, Runtime
 from moso.run.stages import Executor, begin
 from moso.scores import Hard
@@ -163,9 +163,9 @@ def brought(job: Job, name: str | None, scores: Path | None, indices: Path | Non
     if name is None:
         raise MosoError("what you bring needs a name of its own; give --name")
     if indices is not None:
-        keep_list(job, name, indices)
+        import_list(job, name, indices)
     elif scores is not None:
         if hard not in (None, "high", "low"):
             raise MosoError(f"--hard {hard} must be high or low, the end of the scores where the hard samples are")
-        keep_scores(job, name, scores, cast(Hard | None, hard))
+        import_scores(job, name, scores, cast(Hard | None, hard))
     return [name]

@@ -65,10 +65,10 @@ def find_choice(job: Job, method: str, selector: str | Selector | None = None) -
     return replace(choice, is_own=True)
 
 
-def keep_scores(job: Job, name: str, path: Path, hard: Hard | None = None) -> None:
+def import_scores(job: Job, name: str, path: Path, hard: Hard | None = None) -> None:
     """Put a score of the user's into the run, the same under every seed."""
     _check_name(name)
-    values = own_scores(path, job.data.train)
+    values = read_imported_scores(path, job.data.train)
     for seed in job.configuration.all_seeds():
         home = job.directory.of_seed(job.configuration, seed)
         before = read_scores(home).get(name)
@@ -79,11 +79,11 @@ def keep_scores(job: Job, name: str, path: Path, hard: Hard | None = None) -> No
         write_view(job, seed)
 
 
-def keep_list(job: Job, name: str, path: Path) -> tuple[ResolvedMethod, float]:
+def import_list(job: Job, name: str, path: Path) -> tuple[ResolvedMethod, float]:
     """Put a list of the user's into the run as a selection, the same under every seed; and the ratio it removes."""
     _check_name(name)
     train = job.data.train
-    kept = own_positions(path, train)
+    kept = read_imported_list(path, train)
     # A list as long as what a ratio of the run keeps belongs to that ratio.
     ratios = (one for one in job.configuration.ratios if kept_count(len(train), one) == len(kept))
     ratio = next(ratios, 1 - len(kept) / len(train))
@@ -112,7 +112,7 @@ def ratios_of(job: Job, choice: ResolvedMethod, ratios: Sequence[float] = ()) ->
     return sorted({one.ratio for one in mine if one.selector == LISTED})
 
 
-def own_scores(path: Path, samples: Samples) -> NDArray[np.float64]:
+def read_imported_scores(path: Path, samples: Samples) -> NDArray[np.float64]:
     """A score of the user's in data set order, one finite number for every sample."""
     if path.suffix == ".npy":
         values = _array(path, "a score")
@@ -133,7 +133,7 @@ def own_scores(path: Path, samples: Samples) -> NDArray[np.float64]:
     return scores
 
 
-def own_positions(path: Path, samples: Samples) -> NDArray[np.int64]:
+def read_imported_list(path: Path, samples: Samples) -> NDArray[np.int64]:
     """The positions that a list of the user's keeps, ascending, none twice."""
     if path.suffix == ".npy":
         values = _array(path, "a list")

@@ -24,7 +24,7 @@ from moso.results.layout import adjoint_path, part_name
 from moso.results.retrainings import Retraining, retraining_path
 from moso.results.selections import read_selection
 from moso.run.adjoint import measure_adjoint
-from moso.run.heartbeat import watched
+from moso.run.heartbeat import heartbeat
 from moso.run.job import Job
 from moso.run.profiling import record_cost
 from moso.run.references import MEASURES, is_measured, reference_training, train_reference
@@ -205,7 +205,7 @@ PIECES: dict[str, Callable[..., None]] = {
 
 def perform(job: Job, piece: Piece, progress: Progress) -> None:
     """Do a piece of work with the configured number of threads."""
-    seen = watched(job.directory, piece.stage, piece.name, progress, job.runtime.checkpoint_seconds)
+    seen = heartbeat(job.directory, piece.stage, piece.name, progress, job.runtime.checkpoint_seconds)
     with (
         job.directory.shared(lambda name: is_wanted(piece, name)),
         threads(job.configuration.threads),

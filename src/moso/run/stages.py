@@ -20,11 +20,11 @@ from moso.run.imported_scores import (
     Pair,
     find_choice,
     find_choices,
-    keep_list,
-    keep_scores,
-    own_positions,
-    own_scores,
+    import_list,
+    import_scores,
     ratios_of,
+    read_imported_list,
+    read_imported_scores,
 )
 from moso.run.job import Job
 from moso.run.label_free_embedding import check_embedding
@@ -239,18 +239,18 @@ Named = Sequence[tuple[str, Path]]
 def check_own(job: Job, scores: Named, lists: Named) -> None:
     """Refuse scores and lists that cannot be read, before anything is computed."""
     for _, file in scores:
-        own_scores(file, job.data.train)
+        read_imported_scores(file, job.data.train)
     for _, file in lists:
-        own_positions(file, job.data.train)
+        read_imported_list(file, job.data.train)
 
 
 def compare(job: Job, executor: Executor, scores: Named = (), lists: Named = ()) -> None:
     """Train, score, select and retrain; what is done already is not done again."""
     c = job.configuration
     for name, file in scores:
-        keep_scores(job, name, file)
+        import_scores(job, name, file)
     own = [find_choice(job, name, selector) for name, _ in scores for selector in c.selectors or (None,)]
-    kept = [keep_list(job, name, file) for name, file in lists]
+    kept = [import_list(job, name, file) for name, file in lists]
     # What cannot be is refused now, before hours of training.
     choices = find_choices(job, [*c.choices(), *own])
     train_stage(job, executor, choices)

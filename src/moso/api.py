@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.utils.data import Subset, default_collate
 
-from moso.configuration import CUSTOM
-from moso.configuration.configuration import Configuration
+from moso.configuration import CUSTOM, Configuration
 from moso.data.dataset import DataSet
 from moso.data.samples import Samples, StoredSamples, UserSamples, check_labels, check_targets
 from moso.data.views import Collate, ItemView, Normalisation, as_view, check_repeatable, holds_numbers, is_array_pair
@@ -30,7 +29,7 @@ from moso.randomness import seeded
 from moso.results.directory import RunDirectory
 from moso.results.reading import Run
 from moso.run.imported_scores import find_choices
-from moso.run.job import Effort, Job
+from moso.run.job import Job, Runtime
 from moso.run.stages import begin, evaluate_stage, score_stage, select_stage
 from moso.scores import Form, MemoryInput, Score, find_score, scores
 from moso.selection import Selector
@@ -227,9 +226,9 @@ def prune(
         }
     )
     directory = RunDirectory.at(Path(tempfile.mkdtemp(prefix="moso-")) / "run" if out is None else out)
-    data, effort = DataSet(CUSTOM, train, test, validation=judge), Effort(loader_workers)
+    data, runtime = DataSet(CUSTOM, train, test, validation=judge), Runtime(loader_workers)
     own_risk = None if isinstance(risk, str) else risk
-    job = Job(directory, configuration, data, _builder(model), own_loss, effort, metric, own_risk)
+    job = Job(directory, configuration, data, _builder(model), own_loss, runtime, metric, own_risk)
     executor = InProcess(progress)
     [choice] = find_choices(job, [configuration.choice(chosen, selector, score)])
     with directory.locked():

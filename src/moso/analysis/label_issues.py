@@ -23,7 +23,7 @@ BEST = "aum"
 
 
 @dataclass(frozen=True)
-class Inquiry:
+class LabelIssues:
     """The suspects of a run, worst first, and how well every order found those that really are wrong.
 
     `order` is what ranked them. `detections` are empty where nobody knows the right labels; otherwise `wrong` is how
@@ -40,9 +40,9 @@ class Inquiry:
     note: str = ""
 
 
-def inquire(
+def find_label_issues(
     run: Run, *, order: str | None = None, top: int | None = 100, labels: str | None = None, seed: int | None = None
-) -> Inquiry:
+) -> LabelIssues:
     """Find the suspects of a run that has scores and out-of-sample predictions.
 
     `order` is `out-of-sample` or the name of a score; without it, `aum` where the run has that score, which found the
@@ -70,10 +70,10 @@ def inquire(
     classes = run.manifest["dataset"]["classes"]
     named = [ids[position] for position in found.positions.tolist()]
     if actual is None:
-        return Inquiry(found, order, named, classes, len(given), None, [])
+        return LabelIssues(found, order, named, classes, len(given), None, [])
     wrong = actual != given
     detections, note = _detections(opinions, given, probabilities, wrong)
-    return Inquiry(found, order, named, classes, len(given), int(wrong.sum()), detections, note)
+    return LabelIssues(found, order, named, classes, len(given), int(wrong.sum()), detections, note)
 
 
 def check_possible(run: Run) -> None:

@@ -20,7 +20,7 @@ from moso.report.comparison.compare_tables import main_tables, tables
 from moso.report.page.page import write_report
 from moso.report.wording import count_of
 from moso.results.reading import Run
-from moso.run.job import Effort
+from moso.run.job import Runtime
 from moso.run.stages import check_own
 from moso.run.stages import compare as carry_out
 from moso.storage.store import is_address
@@ -77,8 +77,8 @@ def compare(
             )
         _show(Run.open(target), tolerance, quiet)
         return
-    effort = Effort(loader_workers, checkpoint_seconds)
-    job = new_job(None if target is None else Path(target), out, effort, settings, {"baselines": list(BASELINES)})
+    runtime = Runtime(loader_workers, checkpoint_seconds)
+    job = new_job(None if target is None else Path(target), out, runtime, settings, {"baselines": list(BASELINES)})
     check_own(job, *own)
     if dry_run:
         print_plan(job, estimate(job, workplace.worker_count(job.configuration)))

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from moso.configuration.configuration import Configuration, read_toml
+from moso.configuration import Configuration
+from moso.configuration.configuration import read_toml
 from moso.configuration.resolved_method import read_settings
 from moso.errors import MosoError
 

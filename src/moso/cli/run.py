@@ -14,7 +14,7 @@ from moso.report.page.page import write_report
 from moso.results.directory import RunDirectory
 from moso.results.originals import load_data
 from moso.results.reading import Run
-from moso.run.job import Effort, Job
+from moso.run.job import Job, Runtime
 from moso.run.stages import evaluate_stage, score_stage, select_stage, train_stage
 
 ConfigArgument = Annotated[
@@ -42,7 +42,7 @@ def run(
     settings: dict[str, Any],
 ) -> None:
     """Partition, train surrogates, score, select, retrain, report: the whole job, resumable."""
-    job = new_job(file, out, Effort(loader_workers, checkpoint_seconds), settings)
+    job = new_job(file, out, Runtime(loader_workers, checkpoint_seconds), settings)
     if dry_run:
         print_plan(job, estimate(job, workplace.worker_count(job.configuration)))
         return
@@ -69,7 +69,7 @@ def train(
     settings: dict[str, Any],
 ) -> None:
     """Begin a run and train its surrogates; `moso score` goes on from there."""
-    job = new_job(file, out, Effort(loader_workers, checkpoint_seconds), settings)
+    job = new_job(file, out, Runtime(loader_workers, checkpoint_seconds), settings)
     with working(job, workplace, quiet) as executor:
         train_stage(job, executor)
     if not quiet:
@@ -79,11 +79,11 @@ def train(
 def new_job(
     file: Path | None,
     out: str | None,
-    effort: Effort,
+    runtime: Runtime,
     settings: dict[str, Any],
     defaults: dict[str, Any] | None = None,
 ) -> Job:
     """The job that a file and flags describe, its data loaded and checked."""
     configuration, file_out = configuration_from(file, settings, defaults)
     directory = RunDirectory.at(out or file_out or default_out(configuration))
-    return Job(directory, configuration, load_data(configuration), effort=effort)
+    return Job(directory, configuration, load_data(configuration), runtime=runtime)

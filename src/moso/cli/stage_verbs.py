@@ -25,7 +25,7 @@ from moso.cli.work import (
     working,
 )
 from moso.cli.workplace import HERE, Workplace, with_workplace
-from moso.run.job import Effort
+from moso.run.job import Runtime
 from moso.run.stages import evaluate_stage, score_stage, select_stage
 
 
@@ -40,7 +40,7 @@ def score(
     quiet: Quiet = False,
 ) -> None:
     """Gather the evidence that methods and selectors need and write the scores."""
-    job = open_job(run, Effort(loader_workers, checkpoint_seconds))
+    job = open_job(run, Runtime(loader_workers, checkpoint_seconds))
     choices = asked_choices(job, method, selector)
     with working(job, workplace, quiet) as executor:
         score_stage(job, executor, choices)
@@ -92,7 +92,7 @@ def evaluate(
     quiet: Quiet = False,
 ) -> None:
     """Retrain on what selections keep and on all data, and test."""
-    job = open_job(run, Effort(loader_workers, checkpoint_seconds))
+    job = open_job(run, Runtime(loader_workers, checkpoint_seconds))
     with working(job, workplace, quiet) as executor:
         own = brought(job, name, scores, indices, hard)
         choices = asked_choices(job, [*(method or []), *own], selector, setting, min_per_class)

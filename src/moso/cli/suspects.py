@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from moso.analysis.label_issues import check_possible, inquire
+from moso.analysis.label_issues import check_possible, find_label_issues
 from moso.cli.printed_tables import console, print_tables
 from moso.cli.work import LoaderWorkers, Quiet, RunArgument, local_path, open_job, working
 from moso.cli.workplace import HERE, Workplace, with_workplace
@@ -15,7 +15,7 @@ from moso.evidence.predictions import out_of_sample_path
 from moso.report.suspects.suspects_files import headline, write_suspects
 from moso.report.suspects.suspects_tables import detection_text, suspects_text
 from moso.results.reading import Run
-from moso.run.job import Effort
+from moso.run.job import Runtime
 from moso.run.stages import gather
 
 PRINTED = 10
@@ -62,10 +62,10 @@ def suspects(
     if not out_of_sample_path(opened.directory.of_seed(opened.configuration, opened.configuration.seed)).exists():
         if opened.configuration.dataset == CUSTOM:
             raise MosoError(f"{run} was made from data in memory and has no out-of-sample predictions")
-        job = open_job(run, Effort(loader_workers))
+        job = open_job(run, Runtime(loader_workers))
         with working(job, workplace, quiet) as executor:
             gather(job, executor, frozenset({"predictions"}))
-    found = inquire(opened, order=order, top=top or None, labels=labels, seed=seed)
+    found = find_label_issues(opened, order=order, top=top or None, labels=labels, seed=seed)
     paths = write_suspects(opened, found, out or opened.directory.root / "suspects")
     opened.directory.push(*paths)
     if not quiet:

@@ -10,13 +10,14 @@ from typing import Annotated, cast
 import typer
 
 from moso.cli.workplace import Workplace
-from moso.configuration.configuration import Configuration, available_device
-from moso.configuration.resolved_method import Choice, read_settings
+from moso.configuration import Configuration
+from moso.configuration.configuration import available_device
+from moso.configuration.resolved_method import ResolvedMethod, read_settings
 from moso.errors import MosoError
 from moso.results.directory import RunDirectory
 from moso.results.overrides import keep_overrides
-from moso.run.imported_scores import LISTED, find_choices, keep_list, keep_scores
-from moso.run.job import Effort, Job
+from moso.run.imported_scores import LISTED, find_choices, import_list, import_scores
+from moso.run.job import Job, Runtime
 from moso.run.stages import Executor, begin
 from moso.scores import Hard
 from moso.selection import selectors as known_selectors
@@ -92,12 +93,12 @@ def working(job: Job, workplace: Workplace, quiet: bool) -> Iterator[Executor]:
             yield executor
 
 
-def open_job(run: str, effort: Effort | None = None) -> Job:
+def open_job(run: str, runtime: Runtime | None = None) -> Job:
     """The job of a run directory that is already there."""
     directory = RunDirectory.at(run)
     directory.pull()
     directory.configuration()
-    return Job.open(directory, effort=effort)
+    return Job.open(directory, runtime=runtime)
 
 
 def local_path(text: str | Path) -> Path:
@@ -113,7 +114,7 @@ def asked_choices(
     selectors: list[str] | None,
     settings: list[str] | None = None,
     min_per_class: int | None = None,
-) -> list[Choice]:
+) -> list[ResolvedMethod]:
     """The methods and selectors a user asked for, resolved; without a word, those of the configuration."""
     asking = _with_settings(job, settings or [], min_per_class)
     if not methods and not selectors:
@@ -126,7 +127,7 @@ def asked_choices(
     return find_choices(asking, [(method, selector) for method in named for selector in ways])
 
 
-def decided(job: Job, choices: list[Choice], overrides: Path | None) -> list[Choice]:
+def decided(job: Job, choices: list[ResolvedMethod], overrides: Path | None) -> list[ResolvedMethod]:
     """The same choices with a user's decisions by hand, which are put into the run."""
     if overrides is None:
         return choices
@@ -162,9 +163,9 @@ def brought(job: Job, name: str | None, scores: Path | None, indices: Path | Non
     if name is None:
         raise MosoError("what you bring needs a name of its own; give --name")
     if indices is not None:
-        keep_list(job, name, indices)
+        import_list(job, name, indices)
     elif scores is not None:
         if hard not in (None, "high", "low"):
             raise MosoError(f"--hard {hard} must be high or low, the end of the scores where the hard samples are")
-        keep_scores(job, name, scores, cast(Hard | None, hard))
+        import_scores(job, name, scores, cast(Hard | None, hard))
     return [name]

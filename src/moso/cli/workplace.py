@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from moso.cli.display import showing
-from moso.configuration.configuration import Configuration
+from moso.configuration import Configuration
 from moso.errors import MosoError
 from moso.executors import RayTasks, TorchRun, local_executor
 from moso.executors.torchrun import torchrun_team

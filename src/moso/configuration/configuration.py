@@ -13,7 +13,7 @@ import tomli_w
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from moso.configuration.resolved_method import Choice, choose, read_settings, together
+from moso.configuration.resolved_method import ResolvedMethod, all_needs, read_settings, resolve_method
 from moso.data.readers import MEMORY_LIMIT_BYTES
 from moso.data.sources.registry import answers_are_numbers
 from moso.errors import MosoError, unknown_name
@@ -248,19 +248,19 @@ class Configuration(BaseModel):
 
     def choice(
         self, method: str | Method, selector: str | Selector | None = None, score: Score | None = None
-    ) -> Choice:
+    ) -> ResolvedMethod:
         """A method and a selector with this run's settings; without a selector, the method's own."""
-        return choose(method, selector or self.selector_of(method), self.settings, self.min_per_class, score)
+        return resolve_method(method, selector or self.selector_of(method), self.settings, self.min_per_class, score)
 
-    def choices(self) -> list[Choice]:
+    def choices(self) -> list[ResolvedMethod]:
         """The pairs of this run, resolved."""
         return [self.choice(method, selector) for method, selector in self.pairs()]
 
     def needs(self) -> frozenset[str]:
         """The evidence that the methods and selectors of this run need."""
-        return together(self.choices())
+        return all_needs(self.choices())
 
-    def problem(self, choice: Choice) -> str | None:
+    def problem(self, choice: ResolvedMethod) -> str | None:
         """Why a choice cannot be in this run, in one sentence; None where it can."""
         needs, score = choice.needs(), choice.score
         if self.classless and choice.min_per_class:

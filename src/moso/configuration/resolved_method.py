@@ -1,4 +1,4 @@
-"""A choice: a method with a selector, resolved. What is computed, how samples are chosen, and what both need.
+"""A method with a selector, both resolved: what is computed, how samples are chosen, and what both need.
 
 Settings of scores and selectors have one syntax everywhere, `NAME.SETTING=VALUE`: on the command line
 `--setting coverage.cut=0.2`, in a TOML file the line `coverage.cut = 0.2` under `[settings]`. They count more than a
@@ -28,8 +28,8 @@ _BEHIND = {
 
 
 @dataclass(frozen=True)
-class Choice:
-    """What is kept is decided by this, the ratio and the seed."""
+class ResolvedMethod:
+    """A method with its selector and settings; together with a ratio and a seed it decides what is kept."""
 
     method: str
     score: Score | None
@@ -89,18 +89,18 @@ class Choice:
         return self.score is not None and classes_needed(self.score.needed(self.score_settings))
 
 
-def choose(
+def resolve_method(
     method: str | Method,
     selector: str | Selector | None,
     given: Given,
     min_per_class: int = 0,
     score: Score | None = None,
-) -> Choice:
+) -> ResolvedMethod:
     """A method and a selector by name or as objects, with a user's settings; `score` in place of the method's own.
 
-    >>> choose("ccs", None, {"coverage": {"cut": "0.1"}}).parameters
+    >>> resolve_method("ccs", None, {"coverage": {"cut": "0.1"}}).parameters
     '{"classes": "together", "cut": 0.1, "strata": 50, "by": "score"}'
-    >>> choose("herding", "top", {}).problem()
+    >>> resolve_method("herding", "top", {}).problem()
     "method 'herding' has no score, and selector 'top' chooses by one; ..."
     """
     found = find_method(method) if isinstance(method, str) else method
@@ -109,7 +109,7 @@ def choose(
     score = score or found.find_score()
     about_score = {} if score is None else {k: v for k, v in given.get(score.name, {}).items() if _has(score, k)}
     about_selector = {k: v for k, v in given.get(chosen.name, {}).items() if _has(chosen, k)}
-    return Choice(
+    return ResolvedMethod(
         found.name,
         score,
         chosen,
@@ -163,6 +163,6 @@ def _has(owner: Score | Selector, name: str) -> bool:
     return any(option.name == name for option in owner.options())
 
 
-def together(choices: Iterable[Choice]) -> frozenset[str]:
+def all_needs(choices: Iterable[ResolvedMethod]) -> frozenset[str]:
     """The evidence that all of these need."""
     return frozenset().union(*(choice.needs() for choice in choices))

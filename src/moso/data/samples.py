@@ -25,7 +25,7 @@ from moso.columns import take
 from moso.data.augment import Augmentation
 from moso.data.readers import MemoryReader, Reader, check_finite
 from moso.data.tokenizer import TextReader
-from moso.data.views import Collate, ImageView, ItemView, Normalisation, View, tree_bytes
+from moso.data.views import Collate, ItemView, Normalisation, StoredView, View, tree_bytes
 from moso.errors import MosoError
 from moso.randomness import generator, hashes, key
 
@@ -250,11 +250,11 @@ class StoredSamples:
 
     def training_view(self, augmentation: Augmentation, seed: int) -> View:
         """Augmented inputs and answers."""
-        return ImageView(self.reader, self.answers, self.keys, self.normalisation, augmentation, seed)
+        return StoredView(self.reader, self.answers, self.keys, self.normalisation, augmentation, seed)
 
     def evaluation_view(self) -> View:
         """Inputs as they are, and answers."""
-        return ImageView(self.reader, self.answers, self.keys, self.normalisation)
+        return StoredView(self.reader, self.answers, self.keys, self.normalisation)
 
     def picture(self, position: int) -> Image.Image | None:
         """A sample as a picture, if it is one."""

@@ -85,7 +85,7 @@ class Normalisation:
 
 
 @dataclass(frozen=True)
-class ImageView:
+class StoredView:
     """Stored samples, augmented if asked: batches are `(inputs, answers)`.
 
     Inputs are float32, or int64 where they are token ids; answers are int64 classes or float32 numbers.

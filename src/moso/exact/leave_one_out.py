@@ -25,7 +25,7 @@ from torch import nn
 from moso.data.views import View, load, split_evenly
 from moso.errors import MosoError
 from moso.evidence import Sampling, Trajectory, TrajectoryPoint, sample_steps
-from moso.exact.stacked_models import SideBySide, at_precision, models_that_fit, runs_together
+from moso.exact.stacked_models import StackedModels, at_precision, models_that_fit, runs_together
 from moso.gradients import Loss, cross_entropy
 from moso.progress import Progress, silent
 from moso.randomness import reseed, seeded
@@ -102,7 +102,7 @@ def exact_scores(
 
     kept = set(sample_steps(run.total, run.total if time_steps is None else time_steps, seed, sampling).tolist())
     points = []
-    whole = SideBySide(network, loss, 1, recipe, together)
+    whole = StackedModels(network, loss, 1, recipe, together)
 
     def keep(step: int, rate: float, epoch: int) -> None:
         if step in kept:
@@ -121,7 +121,7 @@ def exact_scores(
     before = run.losses(whole, view)[0]
     without, with_sample, scores = [], [], []
     for positions in blocks:
-        networks = SideBySide(network, loss, len(positions), recipe, together)
+        networks = StackedModels(network, loss, len(positions), recipe, together)
         run.train(networks, positions, None, report)
         others = positions[:, None] != data.positions[None, :]
         after = run.losses(networks, view)
@@ -153,7 +153,7 @@ class _Run:
 
     def train(
         self,
-        networks: SideBySide,
+        networks: StackedModels,
         left_out: NDArray[np.int64],
         on_step: Callable[[int, float, int], None] | None,
         report: Callable[[int], None],
@@ -177,7 +177,7 @@ class _Run:
                         on_step(step, rate, epoch)
                     report(networks.count)
 
-    def losses(self, networks: SideBySide, view: View) -> NDArray[np.float64]:
+    def losses(self, networks: StackedModels, view: View) -> NDArray[np.float64]:
         """Losses of all of `S` after training, `[models, samples]`."""
         plan = split_evenly(self.data.positions, self.recipe.batch_size)
         parts = [networks.losses(batch).double().cpu() for batch in load(view, plan)]

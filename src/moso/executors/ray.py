@@ -20,10 +20,10 @@ from moso.configuration import CUSTOM
 from moso.errors import MosoError
 from moso.progress import Progress, silent
 from moso.results.directory import RunDirectory
+from moso.results.working_copy import is_status_file
 from moso.run.heartbeat import running
-from moso.run.job import Effort, Job
+from moso.run.job import Job, Runtime
 from moso.run.pieces import Piece, perform, stage_label
-from moso.storage.store_copy import word
 
 # How often one piece may lose its worker before the run gives up: data that kills every process it meets, for instance.
 MOST_DEATHS = 5
@@ -83,7 +83,7 @@ class RayTasks:
         job.directory.check_seen_by_others()
         holder = job.directory.holder()
         place = str(job.directory.root.resolve()) if job.directory.copy is None else str(job.directory)
-        given = place, job.effort, None if holder is None else holder.owner
+        given = place, job.runtime, None if holder is None else holder.owner
         waiting, deaths, at_work = deque(pieces), Counter[str](), dict[Any, Piece]()
         done = 0
         try:
@@ -193,17 +193,17 @@ class _Guard:
 
 
 @lru_cache(maxsize=1)
-def _job(place: str, effort: Effort) -> Job:
+def _job(place: str, runtime: Runtime) -> Job:
     directory = RunDirectory.at(place, f"{platform.node()}-{os.getpid()}")
     if directory.copy is None and not directory.root.is_dir():
         raise MosoError(
             f"{platform.node()} does not see {place}; the run directory of a cluster must be on a mount that all its "
             "machines share, under one path, or at an address (--out s3://bucket/run)"
         )
-    directory.pull(word)
-    return Job.open(directory, effort=effort)
+    directory.pull(is_status_file)
+    return Job.open(directory, runtime=runtime)
 
 
-def _work(place: str, effort: Effort, owner: str | None, piece: Piece) -> None:
-    job = _job(place, effort)
+def _work(place: str, runtime: Runtime, owner: str | None, piece: Piece) -> None:
+    job = _job(place, runtime)
     perform(job, piece, _Guard(job, owner))

@@ -77,7 +77,7 @@ class TorchRun:
                 f"the processes of several machines go on from one saved position, and {job.directory} has none; give "
                 "--out a path on a mount that all of them share, or start torchrun on one machine"
             )
-        job.effort = replace(job.effort, team=self.team)
+        job.runtime = replace(job.runtime, team=self.team)
         if not self.team.leads:
             job.directory = replace(job.directory, writer=f"rank-{self.team.rank:03d}")
 

@@ -13,15 +13,15 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from moso.configuration.configuration import Configuration
-from moso.configuration.resolved_method import Choice, choose
+from moso.configuration import Configuration
+from moso.configuration.resolved_method import ResolvedMethod, resolve_method
 from moso.errors import MosoError, unknown_name
 from moso.evaluation.summary import FULL
 from moso.experiments.declaration import Arm, Contender
 from moso.experiments.derived import DERIVED, derived_choice
 from moso.experiments.places import place_of
 from moso.experiments.results import key_of
-from moso.results.retrainings import Cell as Retraining
+from moso.results.retrainings import Retraining
 from moso.run.work_plan import averages, needs_reference, needs_surrogates
 
 # What of a configuration a score of step terms, or of the adjoint, depends on, by its name in a key. The parameters
@@ -37,7 +37,7 @@ class Cell:
     arm: Arm
     configuration: Configuration
     retraining: Retraining
-    choice: Choice | None
+    choice: ResolvedMethod | None
 
     @property
     def title(self) -> str:
@@ -80,7 +80,7 @@ def _cells(arm: Arm, seeds: int) -> Iterator[Cell]:
             yield _cell(arm, configuration, Retraining(FULL, "none", 0.0, seed, *about), None)
 
 
-def _cell(arm: Arm, configuration: Configuration, retraining: Retraining, choice: Choice | None) -> Cell:
+def _cell(arm: Arm, configuration: Configuration, retraining: Retraining, choice: ResolvedMethod | None) -> Cell:
     decided = deciding(configuration, arm.data, retraining, choice)
     return Cell(key_of(decided), arm, configuration, retraining, choice)
 
@@ -99,13 +99,13 @@ def _pipeline(data: str, settings: tuple[tuple[str, str], ...], seed: int) -> Co
     return Configuration.resolve({"threads": 1, **dict(place_of(data).settings), **own, **fixed})
 
 
-def resolved(configuration: Configuration, contender: Contender) -> Choice:
+def resolved(configuration: Configuration, contender: Contender) -> ResolvedMethod:
     """A contender with all its settings; refused where it cannot be in such a run."""
     if contender.method in DERIVED:
         choice = derived_choice(configuration, contender)
     else:
         selector = contender.selector or configuration.selector_of(contender.method)
-        choice = choose(contender.method, selector, {selector: contender.settings})
+        choice = resolve_method(contender.method, selector, {selector: contender.settings})
     problem = configuration.problem(choice)
     if problem is not None:
         raise MosoError(problem)
@@ -117,7 +117,9 @@ def stated(settings: BaseModel) -> dict[str, Any]:
     return settings.model_dump(mode="json", exclude_defaults=True)
 
 
-def deciding(configuration: Configuration, data: str, retraining: Retraining, choice: Choice | None) -> dict[str, Any]:
+def deciding(
+    configuration: Configuration, data: str, retraining: Retraining, choice: ResolvedMethod | None
+) -> dict[str, Any]:
     """Everything that decides the value of a cell, and nothing else."""
     c, r = configuration, retraining
     found: dict[str, Any] = {"data": data, "method": r.method, "ratio": r.ratio, "seed": r.seed, "network": r.network}

@@ -13,7 +13,7 @@ from moso.experiments.exact_cells import ExactCell, exact_cells, exact_row
 from moso.experiments.pipeline import OutOfTime, Paced, carry_out
 from moso.experiments.results import Results, Row
 from moso.progress import Progress, silent
-from moso.run.job import Effort
+from moso.run.job import Runtime
 
 SECONDS_PER_HOUR = 3600
 
@@ -84,7 +84,7 @@ def reproduce(
     asked: Asked,
     progress: Progress = silent,
     told: Callable[[Row, int, int], None] | None = None,
-    effort: Effort | None = None,
+    runtime: Runtime | None = None,
 ) -> Outcome:
     """Do the cells that are in no table yet; each goes at once into the tables of all experiments that have it.
 
@@ -116,7 +116,7 @@ def reproduce(
     try:
         with local_executor(asked.jobs, progress) as executor:
             paced = Paced(executor, deadline)
-            _do(missing(cells, done), asked, paced, finished, progress, effort)
+            _do(missing(cells, done), asked, paced, finished, progress, runtime)
     except OutOfTime:
         out_of_time = True
     return Outcome(len(keys), len(done), new, out_of_time)
@@ -128,11 +128,11 @@ def _do(
     paced: Paced,
     finished: Callable[[Row], None],
     progress: Progress,
-    effort: Effort | None,
+    runtime: Runtime | None,
 ) -> None:
     for cell in cells:
         if isinstance(cell, ExactCell):
             paced.check()
             finished(exact_row(cell, asked.data, progress))
     for own in by_pipeline(cell for cell in cells if isinstance(cell, Cell)):
-        carry_out(own, asked.data, asked.out, paced, finished, effort)
+        carry_out(own, asked.data, asked.out, paced, finished, runtime)

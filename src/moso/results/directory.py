@@ -12,13 +12,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from moso.configuration.configuration import FORMAT, Configuration
+from moso.configuration import Configuration
+from moso.configuration.configuration import FORMAT
 from moso.errors import MosoError
 from moso.files import TEMPORARY, append, replacing, sweep, write_json, write_text
+from moso.results.working_copy import Wanted, WorkingCopy, is_small_file
 from moso.storage.lease import NAME, Holder, held
 from moso.storage.lease_backend import FileLease, LeaseBackend, StoreLease, read_lease
 from moso.storage.store import Store
-from moso.storage.store_copy import Wanted, WorkingCopy, light
 from moso.version import __version__
 
 WATCH_SECONDS = 2.0
@@ -81,7 +82,7 @@ class RunDirectory:
                 raise MosoError(f"cannot write to {self.root}: {problem.strerror}") from problem
             sweep(self.root)
             if self.copy is not None:
-                self.copy.pull(lambda name: light(name) or "shards" in name, leading=True)
+                self.copy.pull(lambda name: is_small_file(name) or "shards" in name, leading=True)
                 self.copy.push()  # what an earlier run here could not send
             holding.enter_context(self._told())
             yield
@@ -99,7 +100,7 @@ class RunDirectory:
         if self.copy is not None and self.copy.store.is_of_one_process:
             raise MosoError(f"{self} is seen by this process alone; use another address, or --workers 1")
 
-    def pull(self, wanted: Wanted = light) -> None:
+    def pull(self, wanted: Wanted = is_small_file) -> None:
         """Bring what others left at the run's address, if it has one."""
         if self.copy is not None:
             self.copy.pull(wanted)

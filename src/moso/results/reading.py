@@ -23,7 +23,7 @@ from moso.models import build_model
 from moso.results.directory import RunDirectory
 from moso.results.layout import dynamics_folder, features_path, part_name, reference_name
 from moso.results.originals import load_data
-from moso.results.retrainings import all_cells
+from moso.results.retrainings import all_retrainings
 from moso.results.score_files import read_scores
 from moso.results.selections import Selection, all_selections, read_selection
 
@@ -195,7 +195,7 @@ class Run:
 
     def evaluation(self) -> list[dict[str, Any]]:
         """Every finished retraining with its result."""
-        return all_cells(self.directory.root)
+        return all_retrainings(self.directory.root)
 
     def _home(self, seed: int | None) -> Path:
         return self.directory.of_seed(self.configuration, self.configuration.seed if seed is None else seed)

@@ -26,7 +26,7 @@ def measure_adjoint(job: Job, progress: Progress, seed: int, part: int) -> None:
         seed,
         total,
         job.loss,
-        job.effort.loader_workers,
+        job.runtime.loader_workers,
     )
     terms = adjoint_sweep(
         replay,
@@ -34,7 +34,7 @@ def measure_adjoint(job: Job, progress: Progress, seed: int, part: int) -> None:
         evaluation_view=job.data.train.evaluation_view(),
         probes=c.probes,
         position=home / "state" / part_name(part) / "adjoint.safetensors",
-        seconds=job.effort.checkpoint_seconds,
+        seconds=job.runtime.checkpoint_seconds,
         progress=progress,
         label=f"adjoint {part + 1}/{c.partitions}, seed {seed}",
     )

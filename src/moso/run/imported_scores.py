@@ -18,7 +18,7 @@ import pyarrow.csv as pv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from moso.configuration.resolved_method import Choice
+from moso.configuration.resolved_method import ResolvedMethod
 from moso.data.samples import Samples
 from moso.errors import MosoError, unknown_name
 from moso.evaluation.baselines import BASELINES
@@ -38,9 +38,9 @@ _SCORE_FORMS = "an .npy, .parquet or .csv file"
 _LIST_FORMS = "an .npy, .parquet, .csv or .txt file"
 
 
-def find_choices(job: Job, given: Sequence[Choice | Pair] = ()) -> list[Choice]:
+def find_choices(job: Job, given: Sequence[ResolvedMethod | Pair] = ()) -> list[ResolvedMethod]:
     """Choices, by (method, selector) or as they are, each of them possible; without any, those of the run."""
-    found = [one if isinstance(one, Choice) else find_choice(job, *one) for one in given]
+    found = [one if isinstance(one, ResolvedMethod) else find_choice(job, *one) for one in given]
     for choice in found:
         problem = job.configuration.problem(choice)
         if problem is not None:
@@ -48,7 +48,7 @@ def find_choices(job: Job, given: Sequence[Choice | Pair] = ()) -> list[Choice]:
     return found or job.configuration.choices()
 
 
-def find_choice(job: Job, method: str, selector: str | Selector | None = None) -> Choice:
+def find_choice(job: Job, method: str, selector: str | Selector | None = None) -> ResolvedMethod:
     """A choice by name: one of the registered methods, or a score or list that the user put into the run."""
     known = methods()
     if method in known:
@@ -65,10 +65,10 @@ def find_choice(job: Job, method: str, selector: str | Selector | None = None) -
     return replace(choice, is_own=True)
 
 
-def keep_scores(job: Job, name: str, path: Path, hard: Hard | None = None) -> None:
+def import_scores(job: Job, name: str, path: Path, hard: Hard | None = None) -> None:
     """Put a score of the user's into the run, the same under every seed."""
     _check_name(name)
-    values = own_scores(path, job.data.train)
+    values = read_imported_scores(path, job.data.train)
     for seed in job.configuration.all_seeds():
         home = job.directory.of_seed(job.configuration, seed)
         before = read_scores(home).get(name)
@@ -79,11 +79,11 @@ def keep_scores(job: Job, name: str, path: Path, hard: Hard | None = None) -> No
         write_view(job, seed)
 
 
-def keep_list(job: Job, name: str, path: Path) -> tuple[Choice, float]:
+def import_list(job: Job, name: str, path: Path) -> tuple[ResolvedMethod, float]:
     """Put a list of the user's into the run as a selection, the same under every seed; and the ratio it removes."""
     _check_name(name)
     train = job.data.train
-    kept = own_positions(path, train)
+    kept = read_imported_list(path, train)
     # A list as long as what a ratio of the run keeps belongs to that ratio.
     ratios = (one for one in job.configuration.ratios if kept_count(len(train), one) == len(kept))
     ratio = next(ratios, 1 - len(kept) / len(train))
@@ -98,13 +98,13 @@ def keep_list(job: Job, name: str, path: Path) -> tuple[Choice, float]:
     return listed(name), ratio
 
 
-def listed(name: str) -> Choice:
+def listed(name: str) -> ResolvedMethod:
     """The choice that a list of the user's is."""
     selector = Selector(LISTED, "what the user says", _is_there, frozenset())
-    return Choice(name, None, selector, Settings(), Settings(), is_own=True)
+    return ResolvedMethod(name, None, selector, Settings(), Settings(), is_own=True)
 
 
-def ratios_of(job: Job, choice: Choice, ratios: Sequence[float] = ()) -> Sequence[float]:
+def ratios_of(job: Job, choice: ResolvedMethod, ratios: Sequence[float] = ()) -> Sequence[float]:
     """The ratios a choice is made at: those asked for, those of the run, or what a list of the user's removes."""
     if choice.selector.name != LISTED:
         return ratios or job.configuration.ratios
@@ -112,7 +112,7 @@ def ratios_of(job: Job, choice: Choice, ratios: Sequence[float] = ()) -> Sequenc
     return sorted({one.ratio for one in mine if one.selector == LISTED})
 
 
-def own_scores(path: Path, samples: Samples) -> NDArray[np.float64]:
+def read_imported_scores(path: Path, samples: Samples) -> NDArray[np.float64]:
     """A score of the user's in data set order, one finite number for every sample."""
     if path.suffix == ".npy":
         values = _array(path, "a score")
@@ -133,7 +133,7 @@ def own_scores(path: Path, samples: Samples) -> NDArray[np.float64]:
     return scores
 
 
-def own_positions(path: Path, samples: Samples) -> NDArray[np.int64]:
+def read_imported_list(path: Path, samples: Samples) -> NDArray[np.int64]:
     """The positions that a list of the user's keeps, ascending, none twice."""
     if path.suffix == ".npy":
         values = _array(path, "a list")

@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from moso.configuration.configuration import Configuration, available_device
+from moso.configuration import Configuration
+from moso.configuration.configuration import available_device
 from moso.data.dataset import DataSet
 from moso.data.partitions import partition
 from moso.data.samples import outputs
@@ -35,7 +36,7 @@ ModelFactory = Callable[[int], nn.Module]
 
 
 @dataclass(frozen=True)
-class Effort:
+class Runtime:
     """How the work is done without changing its result; a `team` of processes changes it by rounding alone."""
 
     loader_workers: int = 0
@@ -56,19 +57,19 @@ class Job:
     data: DataSet
     build: ModelFactory | None = None
     own_loss: Loss | None = None
-    effort: Effort = Effort()
+    runtime: Runtime = Runtime()
     own_metric: PerSample | None = None
     own_risk: Risk | None = None
     _partitions: dict[int, list[NDArray[np.int64]]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def open(
-        cls, place: Path | RunDirectory, configuration: Configuration | None = None, effort: Effort | None = None
+        cls, place: Path | RunDirectory, configuration: Configuration | None = None, runtime: Runtime | None = None
     ) -> "Job":
         """The job of a run directory whose data can be opened by name."""
         directory = RunDirectory(place) if isinstance(place, Path) else place
         configuration = configuration or directory.configuration()
-        return cls(directory, configuration, load_data(configuration), effort=effort or Effort())
+        return cls(directory, configuration, load_data(configuration), runtime=runtime or Runtime())
 
     @property
     def device(self) -> torch.device:
@@ -105,7 +106,7 @@ class Job:
                         "training data out with --validation-share 0.1"
                     )
                 view, count = self.data.validation.evaluation_view(), len(self.data.validation)
-                return SampleRisk(view, np.arange(count), loader_workers=self.effort.loader_workers)
+                return SampleRisk(view, np.arange(count), loader_workers=self.runtime.loader_workers)
             case "own":
                 if self.own_risk is None:
                     raise MosoError("--risk own is a function of yours that no file holds; use moso.prune(risk=...)")

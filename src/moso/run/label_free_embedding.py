@@ -45,7 +45,7 @@ def measure_embedding(job: Job, progress: Progress, seed: int) -> None:
     elif c.embedding.startswith("timm:"):
         everything = np.arange(len(train))
         rows = pretrained_features(
-            c.embedding, train.evaluation_view(), everything, loader_workers=job.effort.loader_workers
+            c.embedding, train.evaluation_view(), everything, loader_workers=job.runtime.loader_workers
         )
     else:
         rows = read_embedding(c.embedding, train.ids)
@@ -78,7 +78,7 @@ def _trained(job: Job, progress: Progress, home: Path, seed: int) -> NDArray[np.
         unlabelled(job),
         seed=seed,
         checkpoints=checkpoints(job, position, "train", piece_name(seed, _NAME)),
-        loader_workers=job.effort.loader_workers,
+        loader_workers=job.runtime.loader_workers,
         progress=progress,
     )
     clear_away(position.parent)

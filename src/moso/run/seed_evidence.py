@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from moso.adjoint import AdjointTerms
-from moso.configuration.resolved_method import Choice
+from moso.configuration.resolved_method import ResolvedMethod
 from moso.errors import MosoError
 from moso.evidence import (
     Dynamics,
@@ -142,7 +142,7 @@ class SeedEvidence:
     def _references(self) -> range:
         return range(self.initialisations)
 
-    def for_selector(self, choice: Choice) -> dict[str, Any]:
+    def for_selector(self, choice: ResolvedMethod) -> dict[str, Any]:
         """What `moso.select` is given besides scores and ids, all that the selector asks for and nothing else."""
         asked = choice.selector.needed(choice.settings)
         given: dict[str, Any] = {"labels": self.labels, "hard": _hard(choice) if "hard" in asked else None}
@@ -160,5 +160,5 @@ class SeedEvidence:
         return given
 
 
-def _hard(choice: Choice) -> Hard | None:
+def _hard(choice: ResolvedMethod) -> Hard | None:
     return None if choice.score is None else choice.score.hard

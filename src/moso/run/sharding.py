@@ -92,7 +92,7 @@ class ShardedStep:
             job.loss,
             job.configuration.score_batch_size,
             job.parameter_filter,
-            job.effort.loader_workers,
+            job.runtime.loader_workers,
         )
 
     def note_seconds(self, started: float) -> None:

@@ -19,7 +19,7 @@ LONGEST_TEXT = 600
 WIDEST_ROW = 64
 
 
-class Shown:
+class SamplePreview:
     """The samples of a run by position; without `originals` there is nothing to look at, and `note` says why.
 
     `places: [samples]` is where the source has them.
@@ -32,7 +32,7 @@ class Shown:
         self.problems: list[str] = []
 
     @classmethod
-    def open(cls, run: Run) -> "Shown":
+    def open(cls, run: Run) -> "SamplePreview":
         """The samples of a run, found again where they came from."""
         try:
             originals = Originals.open(run.configuration)

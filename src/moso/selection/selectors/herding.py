@@ -20,9 +20,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.selection.blocks import blocks
+from moso.selection.blocks import KEPT, Gram, blocks
 from moso.selection.classes import ClasswiseSettings, per_class
-from moso.selection.gram import KEPT, Gram
 from moso.selection.problem import Problem
 from moso.settings import setting
 

@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moso.randomness import hashes
-from moso.selection.blocks import blocks
+from moso.selection.blocks import KEPT, Gram, blocks
 from moso.selection.classes import ClassSettings, per_class
-from moso.selection.gram import KEPT, Gram
 from moso.selection.problem import Problem
 from moso.settings import setting
 

@@ -28,9 +28,8 @@ from numpy.typing import NDArray
 
 from moso.errors import MosoError
 from moso.randomness import generator
-from moso.selection.blocks import blocks
+from moso.selection.blocks import KEPT, Gram, blocks
 from moso.selection.feature_rows import Features
-from moso.selection.gram import KEPT, Gram
 from moso.selection.problem import Problem
 from moso.settings import Settings, setting
 

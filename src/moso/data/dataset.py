@@ -42,7 +42,7 @@ def datasets() -> list[tuple[str, str]]:
     >>> [name for name, _ in datasets()]
     ['digits', 'diabetes', 'cifar10', 'cifar100', 'parquet:PATH', 'folder:PATH', 'text:PATH', 'hf:NAME[:CONFIG]']
     """
-    return [(source.usage, source.description) for source in SOURCES.values()]
+    return [(source.usage, source.description) for source in SOURCES.all().values()]
 
 
 def open_dataset(

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
-from moso.selection import SELECTORS, selectors
+from moso.selection import SELECTORS
 
 
 def selector_key(selector: str, parameters: str) -> str:
@@ -21,8 +21,7 @@ def selector_key(selector: str, parameters: str) -> str:
 
 @cache
 def _usual(selector: str) -> dict[str, Any]:
-    # Looking for those of other packages takes a while, and is seldom needed.
-    known = SELECTORS.get(selector) or selectors().get(selector)
+    known = SELECTORS.find(selector)
     return {} if known is None else {option.name: option.default for option in known.options()}
 
 

@@ -42,4 +42,9 @@ def _rows() -> NDArray[np.int64]:
     return np.column_stack([loaded.data, loaded.target]).astype(np.int64)
 
 
-SOURCE = Source("digits", "1,797 handwritten digits of 8 x 8 pixels, inside scikit-learn; the default", open_digits)
+SOURCE = Source(
+    "digits",
+    "1,797 handwritten digits of 8 x 8 pixels, inside scikit-learn; the default",
+    open_digits,
+    fits=("convnet", "digits"),
+)

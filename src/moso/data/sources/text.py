@@ -148,4 +148,6 @@ SOURCE = Source(
     "texts with labels: a .tsv, .csv, .jsonl or .parquet with columns text and label, TREC's questions (.txt), or a "
     "folder with train.* and test.*; options ?text=COLUMN&label=COLUMN, or ?target=COLUMN for a number to predict",
     open_text,
+    fits=("bag", "text"),
+    pictures=False,
 )

@@ -7,7 +7,7 @@ selection is one cell however surrogates are trained, and experiments share what
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -129,7 +129,7 @@ def deciding(configuration: Configuration, data: str, retraining: Retraining, ch
         found["match"] = r.match
     if choice is None:
         return found
-    found |= {"selector": r.selector, "parameters": r.parameters, "score": asdict(choice.score_settings)}
+    found |= {"selector": r.selector, "parameters": r.parameters, "score": choice.score_settings.model_dump()}
     needs = choice.needs() - {"labels"}
     if needs:
         found |= {"model": c.model, "surrogate": stated(c.surrogate)}

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +69,7 @@ def _made_by(given: SeedEvidence, score: Score, settings: Settings) -> dict[str,
     if needs - {"terms", "norms", "labels"}:
         found["epochs"] = c.surrogate.epochs
     if score.options():
-        found["settings"] = asdict(settings)
+        found["settings"] = settings.model_dump()
     return {**found, "needs": sorted(needs), "keep": score.keep, "hard": score.hard, "source": score.source}
 
 

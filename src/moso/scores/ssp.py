@@ -21,16 +21,16 @@ network's (`ssp_embedding.py`).
 """
 
 import warnings
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from moso.errors import MosoError
 from moso.randomness import generator, key
 from moso.scores.score import Score, ScoreInput
-from moso.settings import Settings, setting
+from moso.settings import Settings
 
 Metric = Literal["cosine", "euclidean"]
 End = Literal["far", "near"]
@@ -43,13 +43,12 @@ _STARTS = 5  # of k-means, of which the best counts; large data has one, as its 
 _CHUNK = 16_384
 
 
-@dataclass(frozen=True)
 class SspSettings(Settings):
     """How many prototypes there are, and what is near."""
 
-    clusters: int = setting(0, "how many prototypes; 0 = as many as there are classes", least=0)
-    metric: Literal["cosine", "euclidean"] = setting(
-        "cosine", "distance by direction alone (the source's), or by length, too", choices=("cosine", "euclidean")
+    clusters: int = Field(0, ge=0, description="how many prototypes; 0 = as many as there are classes")
+    metric: Literal["cosine", "euclidean"] = Field(
+        "cosine", description="distance by direction alone (the source's), or by length, too"
     )
 
 

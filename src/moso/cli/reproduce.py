@@ -10,8 +10,9 @@ import typer
 from rich.table import Table
 
 from moso.cli.display import showing
+from moso.cli.flags import Quiet
 from moso.cli.summary import console
-from moso.cli.work import Quiet, local_path
+from moso.cli.work import local_path
 from moso.errors import MosoError
 from moso.experiments.cells import Cell
 from moso.experiments.declaration import Experiment

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from moso.cli.work import RunArgument
+from moso.cli.flags import RunArgument
 from moso.run.directory import RunDirectory
 from moso.run.status import StageStatus, Status
 from moso.run.status import status as standing

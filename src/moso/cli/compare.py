@@ -11,7 +11,7 @@ from moso.cli.run import Out, new_job
 from moso.cli.settings import RunSettings
 from moso.cli.summary import console, print_plan, print_tables
 from moso.cli.work import working
-from moso.errors import MosoError
+from moso.errors import SettingInvalidError, SettingsConflictError
 from moso.evaluation.baselines import BASELINES
 from moso.evaluation.tolerance import check_tolerance
 from moso.report.compare_files import write_comparison
@@ -65,7 +65,7 @@ def compare(
             f"--{name.removesuffix('s') if isinstance(value, list) else name}" for name, value in settings.given.items()
         ]
         if given:
-            raise MosoError(
+            raise SettingsConflictError(
                 f"{target} is a run, and its tables are made again as it is; "
                 f"{given[0].replace('_', '-')} is for a new comparison (`moso compare --out ...`)"
             )
@@ -101,6 +101,6 @@ def _named(flag: str, given: list[str] | None) -> list[tuple[str, Path]]:
     for text in given or ():
         name, equals, file = text.partition("=")
         if not (name and equals and file):
-            raise MosoError(f"{flag} {text}: give it as NAME=FILE, such as mine=scores.parquet")
+            raise SettingInvalidError(f"{flag} {text}: give it as NAME=FILE, such as mine=scores.parquet")
         found.append((name, Path(file)))
     return found

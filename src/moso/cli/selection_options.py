@@ -8,7 +8,7 @@ from typing import Annotated, cast
 import typer
 
 from moso.cli.flags import Flags
-from moso.errors import MosoError
+from moso.errors import SettingInvalidError, SettingMissingError, SettingsConflictError
 from moso.run.choice import Choice, read_settings
 from moso.run.job import Job
 from moso.run.overrides import keep_overrides
@@ -78,17 +78,19 @@ class SelectionOptions(Flags):
         name, scores, indices, hard = self.name, self.scores, self.indices, self.hard
         if scores is None and indices is None:
             if name is not None or hard is not None:
-                raise MosoError("--name and --hard belong to --scores FILE or --indices FILE")
+                raise SettingsConflictError("--name and --hard belong to --scores FILE or --indices FILE")
             return []
         if scores is not None and indices is not None:
-            raise MosoError("give --scores or --indices, not both; what stays is decided once")
+            raise SettingsConflictError("give --scores or --indices, not both; what stays is decided once")
         if name is None:
-            raise MosoError("what you bring needs a name of its own; give --name")
+            raise SettingMissingError("what you bring needs a name of its own; give --name")
         if indices is not None:
             keep_list(job, name, indices)
         elif scores is not None:
             if hard not in (None, "high", "low"):
-                raise MosoError(f"--hard {hard} must be high or low, the end of the scores where the hard samples are")
+                raise SettingInvalidError(
+                    f"--hard {hard} must be high or low, the end of the scores where the hard samples are"
+                )
             keep_scores(job, name, scores, cast(Hard | None, hard))
         return [name]
 
@@ -118,7 +120,9 @@ def _decided(job: Job, choices: list[Choice], overrides: Path | None) -> list[Ch
         return choices
     for choice in choices:
         if choice.selector.name == LISTED:
-            raise MosoError(f"{choice.method!r} is a list of your own; change the list, --overrides is for selectors")
+            raise SettingsConflictError(
+                f"{choice.method!r} is a list of your own; change the list, --overrides is for selectors"
+            )
     digest = keep_overrides(job.directory.root, overrides, job.data.train)
     return [replace(choice, overrides=digest) for choice in choices]
 
@@ -128,7 +132,9 @@ def _with_settings(job: Job, settings: list[str], min_per_class: int | None) -> 
     given = read_settings(settings)
     of_scores = sorted(set(given) - set(known_selectors()))
     if of_scores:
-        raise MosoError(f"{of_scores[0]!r} is a score, and this run's has its settings already; use another --out")
+        raise SettingsConflictError(
+            f"{of_scores[0]!r} is a score, and this run's has its settings already; use another --out"
+        )
     merged = {**job.configuration.settings}
     for owner, values in given.items():
         merged[owner] = {**merged.get(owner, {}), **values}

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from moso.cli.flags import Flags, flag
-from moso.errors import MosoError
+from moso.errors import FileUnreadableError
 from moso.run.choice import read_settings
 from moso.run.configuration import Configuration, read_toml
 
@@ -83,7 +83,7 @@ def configuration_from(
     given: dict[str, Any] = {}
     if file is not None:
         if file.is_dir():
-            raise MosoError(f"{file} is a directory; give its run.toml, or --out {file} to go on with it")
+            raise FileUnreadableError(f"{file} is a directory; give its run.toml, or --out {file} to go on with it")
         given = read_toml(file)
     out = given.pop("out", None)
     merged = {**(defaults or {}), **given, **settings}

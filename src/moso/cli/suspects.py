@@ -9,7 +9,7 @@ from moso.cli.executor_options import LOCAL, ExecutorOptions
 from moso.cli.flags import RunArgument, with_flags
 from moso.cli.summary import console, print_tables
 from moso.cli.work import local_path, open_job, working
-from moso.errors import MosoError
+from moso.errors import DataInMemoryError, SettingInvalidError
 from moso.evidence.predictions import out_of_sample_path
 from moso.report.suspects_files import headline, write_suspects
 from moso.report.suspects_tables import detection_text, suspects_text
@@ -53,12 +53,12 @@ def suspects(
 ) -> None:
     """Find samples whose label is likely wrong, with the label that networks which never saw them would give."""
     if top < 0:
-        raise MosoError(f"--top {top}: give a number of suspects, or 0 for all")
+        raise SettingInvalidError(f"--top {top}: give a number of suspects, or 0 for all")
     opened = Run.open(run)
     check_possible(opened)
     if not out_of_sample_path(opened.directory.of_seed(opened.configuration, opened.configuration.seed)).exists():
         if opened.configuration.dataset == CUSTOM:
-            raise MosoError(f"{run} was made from data in memory and has no out-of-sample predictions")
+            raise DataInMemoryError(f"{run} was made from data in memory and has no out-of-sample predictions")
         job = open_job(run, options.effort)
         with working(job, options) as executor:
             gather(job, executor, frozenset({"predictions"}))

@@ -127,7 +127,7 @@ def read_settings(given: Iterable[str] | Given) -> dict[str, dict[str, Any]]:
     >>> read_settings(["coverage.cutt=0.2"])
     Traceback (most recent call last):
     ...
-    moso.errors.MosoError: selector 'coverage' has no setting 'cutt'; it has: classes, cut, strata, by
+    moso.errors.UnknownNameError: selector 'coverage' has no setting 'cutt'; it has: classes, cut, strata, by
     """
     found: dict[str, dict[str, Any]] = {}
     for owner, name, value in _entries(given):

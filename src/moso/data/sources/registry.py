@@ -8,7 +8,7 @@ from pathlib import Path
 from moso.data.sources import cifar, diabetes, digits, folder, huggingface, parquet, text
 from moso.data.sources.location import predicts_numbers
 from moso.data.sources.source import Opened, Request, Source
-from moso.errors import MosoError, unknown_name
+from moso.errors import DatasetNameInvalidError, unknown_name
 from moso.registry import Registry
 
 SOURCES = Registry(
@@ -34,7 +34,7 @@ def open_source(name: str, resize: int | None, memory_limit: int) -> Opened:
     >>> open_source("digit", None, 2**30)
     Traceback (most recent call last):
     ...
-    moso.errors.MosoError: unknown data set 'digit'; nearest: digits, diabetes (known: cifar10, ...)
+    moso.errors.UnknownNameError: unknown data set 'digit'; nearest: digits, diabetes (known: cifar10, ...)
     """
     scheme, _, location = name.partition(":")
     source = SOURCES.find(scheme)
@@ -45,7 +45,7 @@ def open_source(name: str, resize: int | None, memory_limit: int) -> Opened:
         kind = {".parquet": "parquet", **dict.fromkeys((".txt", ".tsv", ".csv", ".jsonl"), "text")}.get(
             suffix, "folder"
         )
-        raise MosoError(f"data set {name!r} is a path; say what it holds, for example {kind}:{name}")
+        raise DatasetNameInvalidError(f"data set {name!r} is a path; say what it holds, for example {kind}:{name}")
     raise unknown_name("data set", name, [source.usage for source in SOURCES.all().values()])
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from moso.cli.executor_options import LOCAL, ExecutorOptions
+from moso.cli.executor_options import ExecutorOptions
 from moso.cli.flags import DryRun, with_flags
 from moso.cli.run import Out, new_job
 from moso.cli.settings import RunSettings
@@ -50,9 +50,9 @@ def compare(
     tolerance: Annotated[
         float, typer.Option("--tolerance", help="points that pruning may cost when asked how much can go")
     ] = 1.0,
-    options: ExecutorOptions = LOCAL,
-    dry_run: DryRun = False,
     *,
+    options: ExecutorOptions,
+    dry_run: DryRun = False,
     settings: RunSettings,
 ) -> None:
     """Retrain on what every method keeps at every ratio, and say which did better, by how much, and at what cost."""

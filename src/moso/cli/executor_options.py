@@ -121,7 +121,3 @@ def usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):  # Linux
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-# On this machine, as many processes as fit.
-LOCAL = ExecutorOptions()

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from moso.cli.executor_options import LOCAL, ExecutorOptions
+from moso.cli.executor_options import ExecutorOptions
 from moso.cli.flags import DryRun, with_flags
 from moso.cli.settings import RunSettings, configuration_from
 from moso.cli.summary import print_plan, print_summary
@@ -30,9 +30,9 @@ Out = Annotated[
 def run(
     file: ConfigArgument = None,
     out: Out = None,
-    options: ExecutorOptions = LOCAL,
-    dry_run: DryRun = False,
     *,
+    options: ExecutorOptions,
+    dry_run: DryRun = False,
     settings: RunSettings,
 ) -> None:
     """Partition, train surrogates, score, select, retrain, report: the whole job, resumable."""
@@ -51,13 +51,7 @@ def run(
 
 
 @with_flags
-def train(
-    file: ConfigArgument = None,
-    out: Out = None,
-    options: ExecutorOptions = LOCAL,
-    *,
-    settings: RunSettings,
-) -> None:
+def train(file: ConfigArgument = None, out: Out = None, *, options: ExecutorOptions, settings: RunSettings) -> None:
     """Begin a run and train its surrogates; `moso score` goes on from there."""
     job = new_job(file, out, options, settings)
     with working(job, options) as executor:

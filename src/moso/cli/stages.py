@@ -2,7 +2,7 @@
 
 import typer
 
-from moso.cli.executor_options import LOCAL, ExecutorOptions
+from moso.cli.executor_options import ExecutorOptions
 from moso.cli.flags import Quiet, RunArgument, with_flags
 from moso.cli.selection_options import Methods, SelectionOptions, Selectors, asked_choices
 from moso.cli.summary import print_summary
@@ -11,9 +11,7 @@ from moso.run.stages import evaluate_stage, score_stage, select_stage
 
 
 @with_flags
-def score(
-    run: RunArgument, method: Methods = None, selector: Selectors = None, options: ExecutorOptions = LOCAL
-) -> None:
+def score(run: RunArgument, method: Methods = None, selector: Selectors = None, *, options: ExecutorOptions) -> None:
     """Gather the evidence that methods and selectors need and write the scores."""
     job = open_job(run, options.effort)
     choices = asked_choices(job, method, selector)
@@ -34,7 +32,7 @@ def select(run: RunArgument, asked: SelectionOptions, quiet: Quiet = False) -> N
 
 
 @with_flags
-def evaluate(run: RunArgument, asked: SelectionOptions, options: ExecutorOptions = LOCAL) -> None:
+def evaluate(run: RunArgument, asked: SelectionOptions, options: ExecutorOptions) -> None:
     """Retrain on what selections keep and on all data, and test."""
     job = open_job(run, options.effort)
     with working(job, options) as executor:

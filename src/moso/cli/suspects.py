@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from moso.cli.executor_options import LOCAL, ExecutorOptions
+from moso.cli.executor_options import ExecutorOptions
 from moso.cli.flags import RunArgument, with_flags
 from moso.cli.summary import console, print_tables
 from moso.cli.work import local_path, open_job, working
@@ -49,7 +49,8 @@ def suspects(
             "--out", help="folder to write to [RUN/suspects]", parser=local_path, metavar="PATH", show_default=False
         ),
     ] = None,
-    options: ExecutorOptions = LOCAL,
+    *,
+    options: ExecutorOptions,
 ) -> None:
     """Find samples whose label is likely wrong, with the label that networks which never saw them would give."""
     if top < 0:

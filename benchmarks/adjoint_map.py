@@ -27,16 +27,16 @@ from torch import nn
 
 from benchmarks.adjoint_rivals import RIVALS
 from moso.adjoint import Replay, ReplayRecorder, adjoint_sweep
-from moso.data.noise import add_label_noise
+from moso.data.label_noise import add_label_noise
 from moso.data.samples import StoredSamples
-from moso.evaluation.exact import exact_scores
-from moso.evaluation.side_by_side import SideBySide, at_precision
 from moso.evidence import PartitionTerms, Trajectory, step_terms
+from moso.exact.leave_one_out import exact_scores
+from moso.exact.stacked_models import SideBySide, at_precision
 from moso.files import write_json
 from moso.gradients import cross_entropy
 from moso.models import build_model
 from moso.randomness import generator, hashes, reseed, seeded
-from moso.scores import moso
+from moso.scores import moso_score
 from moso.training.loop import TrainingData, train
 from moso.training.recipe import TrainingRecipe
 from moso.training.schedule import learning_rate
@@ -146,7 +146,7 @@ def _moso(model: nn.Module, data: TrainingData, trajectory: Trajectory) -> dict[
     network, loss = at_precision(model, cross_entropy, torch.float64)
     steps = [step_terms(network, point, data.view, data.positions, loss=loss, batch_size=256) for point in trajectory]
     terms = PartitionTerms(trajectory.total_steps, steps)
-    return {"moso": moso(terms, "paper"), "centred": moso(terms, "centred")}
+    return {"moso": moso_score(terms, "paper"), "centred": moso_score(terms, "centred")}
 
 
 def _adjoint(cell: Cell, model: nn.Module, data: TrainingData, recipe: TrainingRecipe, probes: int) -> dict[str, Array]:

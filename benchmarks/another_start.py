@@ -17,9 +17,9 @@ import torch
 
 from moso.evaluation.metrics import measured
 from moso.files import write_json
-from moso.run.cells import all_cells
+from moso.results.retrainings import all_cells
+from moso.results.selections import all_selections, read_selection
 from moso.run.job import Job
-from moso.run.selections import all_selections, read_selection
 from moso.training.loop import train
 
 OUT = Path(__file__).parent.parent / "docs" / "benchmarks" / "another-start.json"

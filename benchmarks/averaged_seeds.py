@@ -21,11 +21,11 @@ from scipy.stats import rankdata, spearmanr
 
 import moso
 from benchmarks.another_start import read_table, retrained
-from moso.experiments.settings import COVERED
+from moso.experiments.declared.presets import COVERED
 from moso.files import write_json
-from moso.run.cells import all_cells
+from moso.results.reading import Run
+from moso.results.retrainings import all_cells
 from moso.run.job import Job
-from moso.run.reading import Run
 
 OUT = Path(__file__).parent.parent / "docs" / "benchmarks" / "averaged-seeds.json"
 SCORES = ("moso", "moso-rank")

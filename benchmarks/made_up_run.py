@@ -13,14 +13,14 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from PIL import Image
 
+from moso.configuration.configuration import FORMAT, Configuration
 from moso.data.readers import MEMORY_LIMIT_BYTES
 from moso.data.sources.registry import open_source
 from moso.evidence import StepTerms, terms_path, write_terms
 from moso.files import write_json, write_table, write_text
-from moso.run.cells import FULL, Cell, cell_path
-from moso.run.configuration import FORMAT, Configuration
-from moso.run.reading import Run
-from moso.run.selections import Selection, write_selection
+from moso.results.reading import Run
+from moso.results.retrainings import FULL, Cell, cell_path
+from moso.results.selections import Selection, write_selection
 from moso.selection import kept_count, select
 
 NAMES = ("moso", "moso-standardised", "moso-rank")

@@ -25,15 +25,15 @@ from typing import Any
 
 import torch
 
+from moso.analysis.estimate import estimate
+from moso.configuration.configuration import Configuration
 from moso.files import write_json
 from moso.methods import methods
 from moso.progress import silent
-from moso.run.configuration import Configuration
-from moso.run.estimate import estimate
+from moso.run.computed_scores import write_scores
+from moso.run.imported_scores import find_choices
 from moso.run.job import Job
-from moso.run.own import find_choices
 from moso.run.pieces import Piece, perform
-from moso.run.scores import write_scores
 from moso.run.stages import begin, gather, select_stage
 
 OUT = Path(__file__).parent.parent / "docs" / "benchmarks" / "methods.json"

@@ -33,7 +33,7 @@ from moso.files import write_json
 from moso.models import build_model
 from moso.scores.opt import influences, opt_scores
 from moso.selection import kept_count
-from moso.selection.opt import distance_moved, select_fixed_size
+from moso.selection.selectors.opt_selection import distance_moved, select_fixed_size
 from moso.training.loop import TrainingData, predict, threads, train
 from moso.training.recipe import load_recipe
 

@@ -24,8 +24,8 @@ from typing import Any
 from benchmarks.made_up_run import make_run, pictures, rows
 from moso.errors import MosoError
 from moso.files import write_json
-from moso.report.page import write_report
-from moso.report.server import Explorer
+from moso.report.page.page import write_report
+from moso.report.page.server import Explorer
 
 OUT = Path(__file__).parent.parent / "docs" / "benchmarks" / "page.json"
 TARGET_SECONDS = 2.0

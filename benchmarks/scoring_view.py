@@ -17,10 +17,10 @@ import torch
 
 from moso.evaluation.detection import detection
 from moso.evidence import Trajectory, step_terms
-from moso.evidence.statistics import renewed_statistics
+from moso.evidence.renewed_statistics import renewed_statistics
 from moso.files import write_json
+from moso.results.layout import part_name
 from moso.run.job import Job
-from moso.run.training import part_name
 
 OUT = Path(__file__).parent.parent / "docs" / "benchmarks" / "scoring-view.json"
 

@@ -1,11 +1,11 @@
-// Builds the page into ../src/moso/report/assets, and writes down which sources it was built from.
+// Builds the page into ../src/moso/report/page/assets, and writes down which sources it was built from.
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { build, transform } from "esbuild";
 
 const here = import.meta.dirname;
-const out = process.argv[2] ?? join(here, "../src/moso/report/assets");
+const out = process.argv[2] ?? join(here, "../src/moso/report/page/assets");
 mkdirSync(out, { recursive: true });
 
 const bundle = await build({

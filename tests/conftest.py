@@ -10,8 +10,10 @@ import pytest
 import torch
 
 from moso.cli.main import main
+from moso.configuration import Configuration
 from moso.data.samples import StoredSamples
-from moso.run import Configuration, Job, RunDirectory
+from moso.results import RunDirectory
+from moso.run import Job
 
 # Some virtual machines announce matrix tiles and die of them: bfloat16 goes without, float32 is untouched. oneDNN looks
 # at its first use.

@@ -8,7 +8,7 @@ from torch import nn
 
 from moso.data.views import as_view
 from moso.evidence import PartitionTerms, Trajectory, step_terms
-from moso.scores import moso
+from moso.scores import moso_score
 
 
 def brute_force(model: nn.Module, inputs, labels, trajectory: Trajectory, form: str = "paper") -> np.ndarray:
@@ -65,6 +65,6 @@ def test_score_equals_brute_force_in_float64(build, form):
     model, inputs, labels, trajectory = problem(build)
     view = as_view((inputs.numpy(), labels.numpy()))
     steps = [step_terms(model, point, view, np.arange(len(labels)), batch_size=16) for point in trajectory]
-    scores = moso(PartitionTerms(trajectory.total_steps, steps), form)
+    scores = moso_score(PartitionTerms(trajectory.total_steps, steps), form)
     expected = brute_force(build(), inputs, labels, trajectory, form)
     assert np.abs(scores - expected).max() <= 1e-4 * np.abs(expected).max()

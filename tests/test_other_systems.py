@@ -87,8 +87,8 @@ def test_the_library_selects_and_a_lease_is_held_lost_and_refused(hidden: dict[s
     import moso
     from moso.cli.executor_options import usable_cores
     from moso.errors import MosoError
-    from moso.run.lease import held, read_holder
-    from moso.run.lease_slot import FileSlot
+    from moso.storage.lease import held, read_holder
+    from moso.storage.lease_slot import FileSlot
 
     print(moso.select([0.3, -0.1, 0.8], ratio=0.34, selector="top").tolist(), usable_cores() >= 1)
     path = Path("here") / ".lock"

@@ -42,7 +42,12 @@ def built(tmp_path_factory) -> Path:
 def test_both_hold_what_they_should(built):
     (wheel,), (sdist,) = built.glob("*.whl"), built.glob("*.tar.gz")
     names = set(zipfile.ZipFile(wheel).namelist())
-    for name in ("moso/py.typed", "moso/training/recipes/digits.toml", "moso/report/assets/page.js", "moso/api.py"):
+    for name in (
+        "moso/py.typed",
+        "moso/training/recipes/digits.toml",
+        "moso/report/page/assets/page.js",
+        "moso/api.py",
+    ):
         assert name in names
     assert not any(name.startswith("tests") for name in names)
     with tarfile.open(sdist) as archive:

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 import moso
+from moso.configuration.configuration import Configuration
 from moso.data.dataset import datasets, open_dataset
 from moso.errors import MosoError
 from moso.methods import listing
 from moso.models import MODELS, build_model, models
 from moso.registry import Registry
-from moso.run.configuration import Configuration
 from moso.selection import SELECTORS, find_selector, selectors
 from moso.training.recipe import load_recipe, recipes
 

@@ -10,10 +10,10 @@ from scipy.stats import rankdata, spearmanr
 from benchmarks.estimators.problems import Problem
 from benchmarks.estimators.terms import EXACT, Terms
 from moso.evidence import PartitionTerms
-from moso.scores import agreement, moso, moso_rank
+from moso.scores import agreement, moso_rank_score, moso_score
 from moso.selection import select
 
-SCORES = {"moso": moso, "moso-rank": moso_rank}
+SCORES = {"moso": moso_score, "moso-rank": moso_rank_score}
 SELECTORS = ("balanced", "top")
 RATIOS = (0.2, 0.5, 0.8)
 RANDOM = "random order"

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from moso.configuration import Configuration
 from moso.data.dataset import DataSet, open_dataset
-from moso.data.partition import partition
+from moso.data.partitions import partition
 from moso.models import build_model
-from moso.run import Configuration
 from moso.training.loop import TrainingData
 from moso.training.recipe import TrainingRecipe
 

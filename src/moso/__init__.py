@@ -11,9 +11,9 @@ from moso.errors import MosoError
 from moso.evidence import Estimator, Recorder, Trajectory
 from moso.gradients import SampleRisk
 from moso.quiet import prepare_forward_mode
-from moso.run import Run
+from moso.results import Run
 from moso.selection import select
-from moso.training.losses import squared_error
+from moso.training.default_losses import squared_error
 from moso.version import __version__
 
 prepare_forward_mode()

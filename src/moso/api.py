@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.utils.data import Subset, default_collate
 
+from moso.configuration import CUSTOM
+from moso.configuration.configuration import Configuration
 from moso.data.dataset import DataSet
 from moso.data.samples import Samples, StoredSamples, UserSamples, check_labels, check_targets
 from moso.data.views import Collate, ItemView, Normalisation, as_view, check_repeatable, holds_numbers, is_array_pair
@@ -27,18 +29,17 @@ from moso.errors import (
 )
 from moso.evaluation.metrics import PerSample
 from moso.evidence import Estimator, EstimatorName, ParameterFilter, PartitionTerms, Trajectory, step_terms
-from moso.evidence.statistics import renewed_statistics
+from moso.evidence.renewed_statistics import renewed_statistics
 from moso.evidence.trajectory import as_network
 from moso.executors import InProcess
 from moso.gradients import Loss, Risk, cross_entropy
 from moso.methods import Method, find_method, methods
 from moso.progress import Progress, silent
 from moso.randomness import seeded
-from moso.run.configuration import Configuration
-from moso.run.directory import RunDirectory
+from moso.results.directory import RunDirectory
+from moso.results.reading import Run
+from moso.run.imported_scores import find_choices
 from moso.run.job import Effort, Job
-from moso.run.own import find_choices
-from moso.run.reading import CUSTOM, Run
 from moso.run.stages import begin, evaluate_stage, score_stage, select_stage
 from moso.scores import Form, MemoryInput, Score, find_score, scores
 from moso.selection import Selector

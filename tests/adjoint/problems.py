@@ -11,9 +11,9 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from moso.adjoint import Replay, ReplayRecorder
-from moso.data.noise import add_label_noise
+from moso.data.label_noise import add_label_noise
 from moso.data.samples import StoredSamples
-from moso.evaluation.side_by_side import at_precision
+from moso.exact.stacked_models import at_precision
 from moso.gradients import cross_entropy
 from moso.models import build_model
 from moso.randomness import hashes, seeded

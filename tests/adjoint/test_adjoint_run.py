@@ -12,13 +12,14 @@ from torch import nn
 
 import moso
 from moso.adjoint import AdjointTerms, Replay, ReplayRecorder, adjoint_sweep, read_adjoint
+from moso.configuration.configuration import Configuration
 from moso.data.dataset import open_dataset
 from moso.errors import MosoError
 from moso.evidence import StepTerms, TrajectoryPoint, read_terms, step_terms, write_terms
 from moso.executors import InProcess
 from moso.gradients import SampleRisk
-from moso.run.adjoint import adjoint_path, measure_adjoint
-from moso.run.configuration import Configuration
+from moso.results.layout import adjoint_path
+from moso.run.adjoint import measure_adjoint
 from moso.run.job import Job
 from moso.run.stages import begin, score_stage
 from moso.run.training import at_start

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from moso.adjoint.batch_norm import Normalise
-from moso.adjoint.statistics import RunningStatistics
+from moso.adjoint.running_statistics import RunningStatistics
 
 SHAPES = [(5, 3), (4, 3, 6), (3, 2, 3, 2), (2, 2, 2, 2, 2)]
 

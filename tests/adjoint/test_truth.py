@@ -7,12 +7,12 @@ import torch
 from problems import HARD, digits, network, on_the_way_out, recipe, recorded, risk_of, trained_with
 
 from moso.adjoint import adjoint_sweep
-from moso.adjoint.risk import risk_gradients
+from moso.adjoint.final_risk import risk_gradients
 from moso.adjoint.step import Step, final_adjoint
-from moso.evaluation.exact import exact_scores
 from moso.evidence import PartitionTerms, StepTerms, TrajectoryPoint, step_terms
+from moso.exact.leave_one_out import exact_scores
 from moso.gradients import SampleRisk
-from moso.scores import moso
+from moso.scores import moso_score
 
 ADAMW = {"optimizer": "adamw", "momentum": 0.9, "learning_rate": 0.01, "weight_decay": 0.01, "batch_size": 7}
 RECIPES = {
@@ -94,7 +94,7 @@ def test_replaced_by_the_gradient_of_the_moment_it_is_the_centred_sum(tmp_path):
             found[update.positions] += changes[update.positions, np.arange(N)]
             point = TrajectoryPoint(update.after.step, (update.rate,), memory=update.state.trained)
             steps.append(step_terms(replay.start, point, data.view, data.positions, loss=replay.loss))
-    expected = moso(PartitionTerms(len(steps), steps), "centred")
+    expected = moso_score(PartitionTerms(len(steps), steps), "centred")
     assert np.abs(expected).max() > 1e-4
     assert np.abs(found - expected).max() < 1e-10
 

@@ -258,7 +258,7 @@ def test_a_regression_of_ones_own_is_judged_by_its_own_loss(tmp_path):
 
 
 def moso_report(pruned) -> str:
-    from moso.report.page import render
+    from moso.report.page.page import render
 
     return render(pruned.run)
 

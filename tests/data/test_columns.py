@@ -5,7 +5,7 @@ import pytest
 
 from moso import columns, randomness
 from moso.columns import column, counted, empty_column, grouped, taken, where
-from moso.data.partition import hold_out, partition
+from moso.data.partitions import hold_out, partition
 from moso.randomness import hash_order, hashes
 
 

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from moso.data.dataset import open_dataset
-from moso.data.partition import partition
+from moso.data.partitions import partition
 from moso.errors import MosoError
 
 

@@ -5,7 +5,7 @@ from torch.utils.data import TensorDataset
 
 from moso.data.augment import pad_crop
 from moso.data.dataset import open_dataset
-from moso.data.partition import partition
+from moso.data.partitions import partition
 from moso.data.samples import StoredSamples, UserSamples
 from moso.data.views import Normalisation, as_view, check_repeatable, load, split_evenly
 from moso.errors import MosoError

@@ -12,7 +12,7 @@ from moso.errors import MosoError
 from moso.evaluation.metrics import Metric, accuracy, mean_loss, measured, own_metric, r_squared
 from moso.evaluation.summary import ACCURACY, LOSS, Line
 from moso.gradients import cross_entropy
-from moso.training.losses import squared_error
+from moso.training.default_losses import squared_error
 
 DRAW = np.random.default_rng(0)
 INPUTS = DRAW.normal(size=(40, 5)).astype(np.float32)

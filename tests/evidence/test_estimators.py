@@ -9,7 +9,7 @@ from torch import nn
 from moso.data.views import as_view
 from moso.errors import MosoError
 from moso.evidence import Estimator, PartitionTerms, TrajectoryPoint, step_terms
-from moso.scores import agreement, moso, moso_rank, moso_standardised
+from moso.scores import agreement, moso_rank_score, moso_score, moso_standardised_score
 
 COUNT = 30
 
@@ -107,7 +107,7 @@ def test_sketches_differ_from_step_to_step():
 def test_every_score_takes_every_estimators_terms(name):
     model, view, point = problem()
     terms = PartitionTerms(20, [step_terms(model, point, view, np.arange(COUNT), estimator=name)])
-    for score in (moso, moso_standardised, moso_rank):
+    for score in (moso_score, moso_standardised_score, moso_rank_score):
         for form in ("paper", "centred"):
             assert np.isfinite(score(terms, form)).all()
 

@@ -7,8 +7,8 @@ import sys
 import time
 from pathlib import Path
 
-from moso.run import RunDirectory
-from moso.run.watching import running
+from moso.results import RunDirectory
+from moso.run.heartbeat import running
 
 FLAGS = [
     *("--model", "convnet-w4", "--partitions", "2", "--time-steps", "3", "--seeds", "1", "--ratio", "0.5"),

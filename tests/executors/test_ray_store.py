@@ -7,7 +7,7 @@ import warnings
 import pytest
 
 import moso
-from moso.run.store import Store
+from moso.storage.store import Store
 
 pytest.importorskip("ray")
 FLAGS = [
@@ -45,9 +45,9 @@ def test_machines_that_share_an_address_alone_give_the_bytes_of_one(tmp_path, bu
     start = [sys.executable, "-m", "moso", "run", *FLAGS]
     subprocess.run([*start, "--out", address, "--executor", "ray", "--address", machines.address], check=True)
     subprocess.run([*start, "--out", str(alone), "--workers", "1"], check=True)
-    directory = moso.run.RunDirectory.at(address, scratch=tmp_path / "fresh")
+    directory = moso.results.RunDirectory.at(address, scratch=tmp_path / "fresh")
     directory.pull(lambda name: True)
-    assert results(directory) == results(moso.run.RunDirectory(alone))
+    assert results(directory) == results(moso.results.RunDirectory(alone))
     # Both have worked, each in a copy of its own, and what was left for a while is gone.
     copies = [list((tmp_path / name / "runs").glob("*/run")) for name in ("one", "other", "driver")]
     assert [len(found) for found in copies] == [1, 1, 1]

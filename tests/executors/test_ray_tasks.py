@@ -10,7 +10,7 @@ from clusters import alive, at_work, begun, command, finished, kill, results, wa
 
 from moso.errors import MosoError
 from moso.executors import RayTasks
-from moso.run import RunDirectory
+from moso.results import RunDirectory
 from moso.run.pieces import Piece
 
 pytest.importorskip("ray")

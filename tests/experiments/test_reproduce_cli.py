@@ -12,9 +12,9 @@ from moso.cli import reproduce as reproduce_cli
 from moso.experiments import registry
 from moso.experiments.cells import cells_of
 from moso.experiments.declaration import Arm, Contender, Published
-from moso.experiments.engine import Asked, reproduce
-from moso.report import experiment_page
-from moso.report.experiment_page import write_index, write_page
+from moso.experiments.execution import Asked, reproduce
+from moso.report.experiments import experiment_page
+from moso.report.experiments.experiment_page import write_index, write_page
 
 RANDOM = (Contender("random"), Contender("random", "balanced"))
 

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from moso.configuration import Configuration
+from moso.configuration.resolved_method import choose, read_settings
 from moso.errors import MosoError
 from moso.methods import METHODS, find_method, listing
-from moso.run import Configuration
-from moso.run.choice import choose, read_settings
 from moso.scores import SCORES
 from moso.selection import SELECTORS
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from report_runs import run_to
 
-from moso.run import Run
+from moso.results import Run
 
 
 @pytest.fixture(scope="session")

@@ -12,8 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
+from moso.configuration import Configuration
 from moso.executors import InProcess
-from moso.run import Configuration, Job, Run
+from moso.results import Run
+from moso.run import Job
 from moso.run.stages import begin, evaluate_stage, score_stage, select_stage, train_stage
 
 SETTINGS = {

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE, ASSETS = ROOT / "page", ROOT / "src/moso/report/assets"
+PAGE, ASSETS = ROOT / "page", ROOT / "src/moso/report/page/assets"
 BUILT = ("page.js", "page.css", "page.html")
 
 

@@ -12,9 +12,9 @@ from scipy.stats import spearmanr
 
 from moso import select
 from moso.cli.main import app
-from moso.report.page import write_report
-from moso.run import Run
-from moso.run.selections import read_selection
+from moso.report.page.page import write_report
+from moso.results import Run
+from moso.results.selections import read_selection
 from moso.selection import kept_count
 
 IN_PAGE = ("top", "bottom", "balanced", "proportional", "median")

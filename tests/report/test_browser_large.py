@@ -8,7 +8,7 @@ from test_server import served
 
 from benchmarks.made_up_run import make_run, rows
 from moso import select
-from moso.report.page import write_report
+from moso.report.page.page import write_report
 
 
 @pytest.mark.long

@@ -4,7 +4,7 @@ import pytest
 from report_runs import Elements
 
 from moso.cli.main import main
-from moso.report.server import Explorer
+from moso.report.page.server import Explorer
 
 
 def leaves(*arguments: object) -> int:

@@ -16,13 +16,14 @@ from report_runs import HOSTILE, HOSTILE_TOO, SETTINGS, Elements, hostile_folder
 from scipy.stats import spearmanr
 
 import moso
+from moso.configuration import Configuration
 from moso.errors import MosoError
-from moso.report.of_run import ordered_lines
-from moso.report.page import render, write_report
+from moso.report.page.page import render, write_report
 from moso.report.plots import accuracy_figure, png, write_plots
-from moso.run import Configuration, Run
-from moso.run.cells import FULL, Cell, cell_path
-from moso.run.originals import Originals
+from moso.report.run_views import ordered_lines
+from moso.results import Run
+from moso.results.originals import Originals
+from moso.results.retrainings import FULL, Cell, cell_path
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from PIL import Image
 from report_runs import Elements, run_to, texts, two_classes
 
 from moso.errors import MosoError
-from moso.report.server import Explorer
-from moso.run.originals import Originals
+from moso.report.page.server import Explorer
+from moso.results.originals import Originals
 
 
 @contextmanager

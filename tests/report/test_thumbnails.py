@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from moso.report.thumbnails import NO_TILE, by_importance, make_album
+from moso.report.page.thumbnails import NO_TILE, by_importance, make_album
 
 
 class Made:
@@ -57,7 +57,7 @@ def test_less_room_makes_smaller_tiles_before_it_leaves_pictures_out():
 
 
 def test_importance_is_doubt_then_both_ends_then_every_class_in_turn(monkeypatch):
-    monkeypatch.setattr("moso.report.thumbnails._ENDS", 5)
+    monkeypatch.setattr("moso.report.page.thumbnails._ENDS", 5)
     draw = np.random.default_rng(0)
     scores, labels = draw.normal(size=300), np.repeat([0, 1, 2], [240, 50, 10])
     doubted = draw.random(300) < 0.05

@@ -12,11 +12,11 @@ from moso.errors import MosoError
 from moso.evidence import read_out_of_sample, read_state
 from moso.executors import InProcess
 from moso.progress import silent
-from moso.run import Run
-from moso.run.evidence import SeedEvidence
+from moso.results import Run
 from moso.run.job import Effort
 from moso.run.pieces import Piece, perform
 from moso.run.references import reference_seed
+from moso.run.seed_evidence import SeedEvidence
 from moso.run.stages import begin, gather, score_stage, select_stage, train_stage
 from moso.training.loop import train
 
@@ -43,7 +43,8 @@ def files(root, *folders) -> dict[str, bytes]:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """One run whose references have left everything."""
-    from moso.run import Configuration, Job
+    from moso.configuration import Configuration
+    from moso.run import Job
 
     given = {"model": "mlp-w8", "epochs": 3, "partitions": 2, "time_steps": 3, "seeds": 1, "ratios": [0.5]}
     job = Job.open(tmp_path_factory.mktemp("references") / "run", Configuration.resolve(given))

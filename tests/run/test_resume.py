@@ -137,11 +137,11 @@ def _alive(group: int) -> bool:
 
 def test_a_second_run_on_the_same_directory_is_refused(tmp_path):
     root = tmp_path / "run"
-    first = moso.run.RunDirectory(root)
+    first = moso.results.RunDirectory(root)
     with (
         first.locked(),
         pytest.raises(MosoError, match="another moso is working in"),
-        moso.run.RunDirectory(root).locked(),
+        moso.results.RunDirectory(root).locked(),
     ):
         pass
     with first.locked():

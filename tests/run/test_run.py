@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from PIL import Image
 
 import moso
+from moso.analysis.costs import costs
+from moso.configuration.configuration import Configuration
 from moso.errors import MosoError
 from moso.evidence import step_terms
 from moso.executors import InProcess, LocalProcesses
-from moso.run.configuration import Configuration
-from moso.run.costs import costs
 from moso.run.job import Effort
 from moso.run.stages import begin, evaluate_stage, evaluation_pieces, score_stage, select_stage, train_stage
 from moso.run.training import record_initial_state

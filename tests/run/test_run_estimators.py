@@ -7,9 +7,10 @@ import pytest
 from scipy.stats import spearmanr
 
 import moso
+from moso.analysis.estimate import estimate
+from moso.configuration import Configuration
 from moso.errors import MosoError
-from moso.run import Configuration, Job
-from moso.run.estimate import estimate
+from moso.run import Job
 from moso.run.stages import score_stage, train_stage
 from whole_runs import scored
 

@@ -22,11 +22,11 @@ from moso.cli.main import main
 from moso.errors import MosoError
 from moso.executors import InProcess, TorchRun
 from moso.progress import silent
+from moso.run.heartbeat import watched
 from moso.run.pieces import is_complete, perform
-from moso.run.plan import training
 from moso.run.stages import begin, evaluate_stage, score_stage, select_stage, train_stage
-from moso.run.store import Store
-from moso.run.watching import watched
+from moso.run.work_plan import training
+from moso.storage.store import Store
 
 FLAGS = [
     *("--dataset", "digits", "--model", "mlp-w8", "--epochs", "3", "--partitions", "2", "--time-steps", "3"),
@@ -38,7 +38,7 @@ RESULTS = ("run.toml", "scores.parquet", "selections.parquet", "evaluation.parqu
 
 def results(place: str | Path, scratch: Path) -> dict[str, bytes]:
     """All that a run found, by file; of a run at an address, as an empty machine finds it."""
-    directory = moso.run.RunDirectory.at(place, scratch=scratch)
+    directory = moso.results.RunDirectory.at(place, scratch=scratch)
     directory.pull(lambda name: True)
     patterns = (*RESULTS, "scores/*", "terms/*/*", "trajectory/*/*", "dynamics/*/*", "state/*/*.safetensors")
     root = directory.root
@@ -58,7 +58,7 @@ def undisturbed(tmp_path_factory) -> dict[str, bytes]:
 @pytest.fixture
 def here(tmp_path, monkeypatch) -> Path:
     """An empty scratch for what this process does."""
-    monkeypatch.setattr("moso.run.lease_slot.SETTLING_SECONDS", 0.05)  # nobody else is about
+    monkeypatch.setattr("moso.storage.lease_slot.SETTLING_SECONDS", 0.05)  # nobody else is about
     monkeypatch.setenv("MOSO_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
@@ -128,7 +128,7 @@ class InTurn:
     """Pieces done by machines that share an address alone, one after the other."""
 
     def __init__(self, address: str, scratches: list[Path]) -> None:
-        self.machines = [moso.run.RunDirectory.at(address, f"machine-{one.name}", one) for one in scratches]
+        self.machines = [moso.results.RunDirectory.at(address, f"machine-{one.name}", one) for one in scratches]
 
     def run(self, job, pieces) -> None:
         for number, piece in enumerate(pieces):
@@ -140,7 +140,7 @@ def test_machines_that_share_an_address_alone_do_one_run(small_run, tmp_path):
     settings = {"methods": ["moso", "tdds"], "epochs": 3, "time_steps": 2, "shard_size": 500}
     alone, shared = small_run("alone", **settings), small_run("shared", **settings)
     address = f"file://{tmp_path / 'there'}"
-    shared.directory = moso.run.RunDirectory.at(address, scratch=tmp_path / "driver")
+    shared.directory = moso.results.RunDirectory.at(address, scratch=tmp_path / "driver")
     machines = [tmp_path / "one", tmp_path / "other"]
     for job, executor in ((alone, InProcess()), (shared, InTurn(address, machines))):
         with job.directory.locked():
@@ -156,7 +156,7 @@ def test_machines_that_share_an_address_alone_do_one_run(small_run, tmp_path):
 
 
 def test_an_upload_that_fails_leaves_no_piece_that_looks_complete(small_run, tmp_path, monkeypatch):
-    monkeypatch.setattr("moso.run.store.PAUSES", ())
+    monkeypatch.setattr("moso.storage.store.PAUSES", ())
     job = small_run(methods=["moso", "tdds"], epochs=3)
     with job.directory.locked():
         begin(job)
@@ -165,7 +165,7 @@ def test_an_upload_that_fails_leaves_no_piece_that_looks_complete(small_run, tmp
     local = {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
     for failing in range(len(local) + 1):
         place = f"file://{tmp_path / str(failing) / 'there'}"
-        sender = moso.run.RunDirectory.at(place, scratch=tmp_path / str(failing) / "sender")
+        sender = moso.results.RunDirectory.at(place, scratch=tmp_path / str(failing) / "sender")
         shutil.copytree(root, sender.root)
         left = itertools.count(failing, -1)
 
@@ -178,7 +178,7 @@ def test_an_upload_that_fails_leaves_no_piece_that_looks_complete(small_run, tmp
         with monkeypatch.context() as broken, contextlib.suppress(MosoError):
             broken.setattr(LocalFileSystem, "put_file", put)
             sender.push()
-        found = replace(job, directory=moso.run.RunDirectory.at(place, scratch=tmp_path / str(failing) / "fresh"))
+        found = replace(job, directory=moso.results.RunDirectory.at(place, scratch=tmp_path / str(failing) / "fresh"))
         found.directory.pull(lambda name: True)
         for piece in training(job, job.configuration.needs()):
             if is_complete(found, piece):
@@ -205,7 +205,7 @@ def test_a_network_that_is_gone_in_the_middle_is_one_sentence_and_the_run_goes_o
 
     with monkeypatch.context() as broken:
         broken.setattr(Store, "_whole", cut)
-        broken.setattr("moso.run.store.PAUSES", (0.0,))
+        broken.setattr("moso.storage.store.PAUSES", (0.0,))
         said = refused(*train)
     assert "could not be written (the network is gone); what was complete is kept" in said
     assert len(said.strip().splitlines()) == 1
@@ -220,7 +220,7 @@ def test_a_network_that_is_gone_in_the_middle_is_one_sentence_and_the_run_goes_o
 
 def test_another_configuration_is_refused_by_name_of_the_address(bucket, here, small_run, refused):
     address, job = f"{bucket}/other", small_run()
-    job.directory = moso.run.RunDirectory.at(address)
+    job.directory = moso.results.RunDirectory.at(address)
     with job.directory.locked():
         begin(job)
     said = refused("train", *FLAGS, "--out", address, "--workers", "1")
@@ -232,7 +232,7 @@ def test_torchrun_on_several_machines_needs_a_mount(small_run, monkeypatch):
     for name, value in {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "2", "RANK": "1", "LOCAL_WORLD_SIZE": "1"}.items():
         monkeypatch.setenv(name, value)
     job = small_run()
-    job.directory = moso.run.RunDirectory.at("memory://team/run")
+    job.directory = moso.results.RunDirectory.at("memory://team/run")
     with pytest.raises(MosoError, match="go on from one saved position, and memory://team/run has none"):
         TorchRun()._join(job)
 
@@ -248,7 +248,7 @@ def test_the_library_prunes_at_an_address(here):
 
 def test_status_sees_a_run_at_work_without_holding_it(bucket, here, done, small_run):
     job = small_run()
-    job.directory = moso.run.RunDirectory.at(f"{bucket}/watched")
+    job.directory = moso.results.RunDirectory.at(f"{bucket}/watched")
     with job.directory.locked():
         begin(job)
         train_stage(job, InProcess())
@@ -271,7 +271,7 @@ def test_a_failure_is_seen_at_the_address(bucket, here, refused, done):
 
 def test_of_two_drivers_the_second_is_refused(bucket, here, refused, tmp_path):
     address = f"{bucket}/two"
-    with moso.run.RunDirectory.at(address, scratch=tmp_path / "another").locked():
+    with moso.results.RunDirectory.at(address, scratch=tmp_path / "another").locked():
         said = refused("run", *FLAGS, "--out", address, "--workers", "1")
     assert f"another moso is working in {address} (process {os.getpid()}" in said
     with pytest.raises(MosoError, match="is not a run directory"):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import rankdata, spearmanr
 
 from moso.evidence import PartitionTerms, StepTerms
-from moso.scores import agreement, moso, moso_rank, moso_standardised
+from moso.scores import agreement, moso_rank_score, moso_score, moso_standardised_score
 from moso.scores.moso_rank import mean_ranks
 
 
@@ -24,7 +24,7 @@ def terms(steps: int = 5, samples: int = 200, seed: int = 0) -> PartitionTerms:
 
 def test_the_centred_form_ranks_like_the_papers_inside_a_partition():
     given = terms()
-    assert spearmanr(moso(given, "paper"), moso(given, "centred")).statistic > 0.999
+    assert spearmanr(moso_score(given, "paper"), moso_score(given, "centred")).statistic > 0.999
 
 
 def test_the_mean_of_the_centred_form_is_what_the_notes_derive():
@@ -35,7 +35,7 @@ def test_the_mean_of_the_centred_form_is_what_the_notes_derive():
     assert agreement(step, "centred").mean() == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("combine", [moso_standardised, moso_rank])
+@pytest.mark.parametrize("combine", [moso_standardised_score, moso_rank_score])
 def test_scale_of_a_step_does_not_matter_to_the_other_combinations(combine):
     given = terms()
     louder = [
@@ -48,11 +48,11 @@ def test_the_plain_sum_is_the_formula():
     given = terms(steps=3, samples=50)
     N, T, K = 50, 100, 3
     expected = sum(s.learning_rates[0] * (N * s.dot[0] - s.squared_norm[0]) / (N - 1) for s in given.steps) * T / N / K
-    np.testing.assert_allclose(moso(given), expected, rtol=1e-12)
+    np.testing.assert_allclose(moso_score(given), expected, rtol=1e-12)
 
 
 def test_ranks_lie_between_0_and_1_and_average_one_half():
-    ranks = moso_rank(terms())
+    ranks = moso_rank_score(terms())
     assert ranks.min() >= 0
     assert ranks.max() <= 1
     assert ranks.mean() == pytest.approx(0.5)
@@ -60,7 +60,7 @@ def test_ranks_lie_between_0_and_1_and_average_one_half():
 
 def test_equal_terms_give_equal_scores():
     flat = PartitionTerms(10, [StepTerms(1, (0.1,), np.ones((1, 5)), np.ones((1, 5)))])
-    for combine in (moso, moso_standardised, moso_rank):
+    for combine in (moso_score, moso_standardised_score, moso_rank_score):
         assert np.ptp(combine(flat)) == 0
         assert np.isfinite(combine(flat)).all()
 

@@ -13,7 +13,7 @@ from moso.randomness import seeded
 from moso.scores import opt as module
 from moso.scores.opt import influences, opt_scores
 from moso.scores.opt_curvature import Curvature
-from moso.training.losses import squared_error
+from moso.training.default_losses import squared_error
 
 N, DECAY = 120, 1e-2
 

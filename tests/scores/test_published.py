@@ -10,13 +10,12 @@ import pytest
 from moso.evidence import PartitionTerms, StepTerms
 from moso.evidence.dynamics import Dynamics, DynamicsRecorder
 from moso.scores import SCORES, MemoryInput, find_score
-from moso.scores.dual import DualSettings, dual, mean_probability
-from moso.scores.dyn_unc import dynamic_uncertainty
-from moso.scores.forgetting import forgetting_events
+from moso.scores.dynamics.dual import DualSettings, dual, mean_probability
+from moso.scores.dynamics.dyn_unc import dynamic_uncertainty
+from moso.scores.dynamics.forgetting import forgetting_events
+from moso.scores.dynamics.tdds import TddsSettings, dual_depth
+from moso.scores.dynamics.windows import over_samples, shortened
 from moso.scores.moderate import distances_to_centre
-from moso.scores.samples import over_samples
-from moso.scores.tdds import TddsSettings, dual_depth
-from moso.scores.windows import shortened
 
 DRAW = np.random.default_rng(0)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import moso
-from moso.selection.coverage import strata_budgets
+from moso.selection.selectors.coverage import strata_budgets
 
 
 def algorithm_1(scores, hard, cut, strata, budget):

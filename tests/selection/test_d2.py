@@ -5,7 +5,7 @@ import pytest
 
 import moso
 from moso.selection import Features, Problem
-from moso.selection.d2 import D2Settings, d2
+from moso.selection.selectors.d2 import D2Settings, d2
 
 
 def literal(features, scores, budget, settings):

@@ -8,8 +8,8 @@ from scipy import stats
 
 import moso
 from moso.selection import Problem
-from moso.selection.beta import BetaSettings, beta, beta_parameters, log_density
 from moso.selection.draws import weighted_order
+from moso.selection.selectors.beta import BetaSettings, beta, beta_parameters, log_density
 
 
 def inclusion(weights, count):

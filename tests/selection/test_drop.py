@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import moso
-from moso.selection.drop import drop_shares
+from moso.selection.selectors.drop import drop_shares
 
 
 def algorithm_1(sizes, errors, budget):

@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import brentq
 
 import moso
-from moso.selection.infomax import project
+from moso.selection.selectors.infomax import project
 
 
 def cosines(features):

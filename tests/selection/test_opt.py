@@ -9,7 +9,13 @@ import moso
 from moso.errors import MosoError
 from moso.selection import Features, Problem, Selector
 from moso.selection.blocks import blocks
-from moso.selection.opt import OptSettings, distance_moved, opt, select_fixed_bound, select_fixed_size
+from moso.selection.selectors.opt_selection import (
+    OptSettings,
+    distance_moved,
+    opt,
+    select_fixed_bound,
+    select_fixed_size,
+)
 
 SELECTOR = Selector("opt", "removes what moves the network least", opt, frozenset({"influences"}), OptSettings)
 

@@ -32,8 +32,8 @@ from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from moso.adjoint.descent import descend
+from moso.adjoint.running_statistics import RunningStatistics
 from moso.adjoint.state import SLOTS, Adjoint, Slots, TrainingState, differentiable
-from moso.adjoint.statistics import RunningStatistics
 from moso.errors import MosoError
 from moso.gradients import Loss, map_tensors, to_device
 from moso.gradients.losses import LossModule

@@ -5,25 +5,25 @@ from typing import Annotated
 
 import typer
 
+from moso.analysis.comparison import comparison
+from moso.analysis.estimate import estimate
+from moso.cli.configuration_flags import RunSettings
 from moso.cli.executor_options import ExecutorOptions
 from moso.cli.flags import DryRun, with_flags
+from moso.cli.printed_tables import console, print_plan, print_tables
 from moso.cli.run import Out, new_job
-from moso.cli.settings import RunSettings
-from moso.cli.summary import console, print_plan, print_tables
 from moso.cli.work import working
 from moso.errors import SettingInvalidError, SettingsConflictError
 from moso.evaluation.baselines import BASELINES
 from moso.evaluation.tolerance import check_tolerance
-from moso.report.compare_files import write_comparison
-from moso.report.compare_tables import main_tables, tables
-from moso.report.page import write_report
+from moso.report.comparison.compare_files import write_comparison
+from moso.report.comparison.compare_tables import main_tables, tables
+from moso.report.page.page import write_report
 from moso.report.wording import count_of
-from moso.run.compare import check_own
-from moso.run.compare import compare as carry_out
-from moso.run.comparison import comparison
-from moso.run.estimate import estimate
-from moso.run.reading import Run
-from moso.run.store import is_address
+from moso.results.reading import Run
+from moso.run.stages import check_own
+from moso.run.stages import compare as carry_out
+from moso.storage.store import is_address
 
 Target = Annotated[
     str | None,

@@ -16,9 +16,9 @@ from moso.data.dataset import open_dataset
 from moso.data.samples import Samples, StoredSamples
 from moso.data.views import Normalisation
 from moso.errors import MosoError
-from moso.evaluation.exact import exact_scores
-from moso.evaluation.exact_cost import exact_cost
-from moso.evaluation.exact_study import GRID_RATES, GRID_STEPS, compare_with_approximation, study
+from moso.exact.cost import exact_cost
+from moso.exact.leave_one_out import exact_scores
+from moso.exact.study import GRID_RATES, GRID_STEPS, compare_with_approximation, study
 from moso.files import write_table
 from moso.models import build_model
 from moso.randomness import hashes

@@ -11,11 +11,11 @@ import pyarrow as pa
 import typer
 from rich.table import Table
 
-from moso.cli.summary import console
+from moso.cli.printed_tables import console
 from moso.data.samples import Samples
-from moso.evaluation.exact_cost import ExactCost
-from moso.evaluation.exact_study import Comparison, Study
 from moso.evaluation.statistics import PowerLaw
+from moso.exact.cost import ExactCost
+from moso.exact.study import Comparison, Study
 from moso.report.wording import duration
 
 SHOWN = 5

@@ -10,10 +10,10 @@ import typer
 
 from moso.cli.display import showing
 from moso.cli.flags import Flags, Quiet
+from moso.configuration.configuration import Configuration
 from moso.errors import SettingsConflictError, UnknownNameError
 from moso.executors import RayTasks, TorchRun, local_executor
 from moso.executors.torchrun import torchrun_team
-from moso.run.configuration import Configuration
 from moso.run.job import Effort, Job
 from moso.run.stages import Executor
 

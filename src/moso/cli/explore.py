@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from moso.cli.flags import Quiet, RunArgument
-from moso.report.server import Explorer
-from moso.run.reading import Run
+from moso.report.page.server import Explorer
+from moso.results.reading import Run
 
 PORT = 8123
 

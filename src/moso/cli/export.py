@@ -9,8 +9,8 @@ from moso.cli.display import showing
 from moso.cli.flags import Quiet, RunArgument
 from moso.cli.selection_options import Decisions
 from moso.cli.work import local_path
-from moso.run.export import export_kept
-from moso.run.reading import Run
+from moso.export.kept import export_kept
+from moso.results.reading import Run
 
 
 def export(

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from moso.cli.summary import console
+from moso.cli.printed_tables import console
 from moso.data.dataset import datasets as known_datasets
 from moso.methods import listing
 from moso.models import models as known_models

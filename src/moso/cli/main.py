@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from moso.cli import listing, run, stages
+from moso.cli import listing, run
+from moso.cli import stage_verbs as stages
 from moso.cli.compare import compare
 from moso.cli.exact import exact
 from moso.cli.explore import explore

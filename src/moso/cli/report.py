@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from moso.cli.flags import Quiet, RunArgument
-from moso.report.page import MAX_MEGABYTES, write_report
-from moso.run.reading import Run
+from moso.report.page.page import MAX_MEGABYTES, write_report
+from moso.results.reading import Run
 
 MaxMegabytes = Annotated[
     float, typer.Option("--max-mb", min=1, help="largest size of the file; fewer pictures where they do not all fit")

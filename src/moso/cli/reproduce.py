@@ -11,17 +11,17 @@ from rich.table import Table
 
 from moso.cli.display import showing
 from moso.cli.flags import Quiet
-from moso.cli.summary import console
+from moso.cli.printed_tables import console
 from moso.cli.work import local_path
 from moso.errors import StageIncompleteError
 from moso.experiments.cells import Cell
 from moso.experiments.declaration import Experiment
-from moso.experiments.engine import Asked, Outcome, missing, reproduce, wanted, wanted_of_all
-from moso.experiments.estimate import estimate
+from moso.experiments.execution import Asked, Outcome, missing, reproduce, wanted, wanted_of_all
+from moso.experiments.prices import estimate
 from moso.experiments.publish import publish_scores
 from moso.experiments.registry import EXPERIMENTS, find_experiment
 from moso.experiments.results import Results, Row
-from moso.report.experiment_page import page_name, write_index, write_page
+from moso.report.experiments.experiment_page import page_name, write_index, write_page
 from moso.report.wording import count_of, duration
 
 EVERY = "all"

@@ -5,16 +5,17 @@ from typing import Annotated, Any
 
 import typer
 
+from moso.analysis.estimate import estimate
+from moso.cli.configuration_flags import RunSettings, configuration_from
 from moso.cli.executor_options import ExecutorOptions
 from moso.cli.flags import DryRun, with_flags
-from moso.cli.settings import RunSettings, configuration_from
-from moso.cli.summary import print_plan, print_summary
+from moso.cli.printed_tables import print_plan, print_summary
 from moso.cli.work import default_out, working
-from moso.report.page import write_report
-from moso.run.directory import RunDirectory
-from moso.run.estimate import estimate
-from moso.run.job import Job, load_data
-from moso.run.reading import Run
+from moso.report.page.page import write_report
+from moso.results.directory import RunDirectory
+from moso.results.originals import load_data
+from moso.results.reading import Run
+from moso.run.job import Job
 from moso.run.stages import evaluate_stage, score_stage, select_stage, train_stage
 
 ConfigArgument = Annotated[

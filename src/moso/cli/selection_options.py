@@ -8,11 +8,11 @@ from typing import Annotated, cast
 import typer
 
 from moso.cli.flags import Flags
+from moso.configuration.resolved_method import Choice, read_settings
 from moso.errors import SettingInvalidError, SettingMissingError, SettingsConflictError
-from moso.run.choice import Choice, read_settings
+from moso.results.overrides import keep_overrides
+from moso.run.imported_scores import LISTED, find_choices, keep_list, keep_scores
 from moso.run.job import Job
-from moso.run.overrides import keep_overrides
-from moso.run.own import LISTED, find_choices, keep_list, keep_scores
 from moso.scores import Hard
 from moso.selection import selectors as known_selectors
 

@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
+from moso.analysis.run_status import StageStatus, Status
+from moso.analysis.run_status import status as standing
+from moso.analysis.tensorboard import Scalars
 from moso.cli.flags import RunArgument
-from moso.run.directory import RunDirectory
-from moso.run.status import StageStatus, Status
-from moso.run.status import status as standing
-from moso.run.tensorboard import Scalars
+from moso.results.directory import RunDirectory
 
 Watch = Annotated[
     float | None,

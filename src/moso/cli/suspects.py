@@ -5,16 +5,17 @@ from typing import Annotated
 
 import typer
 
+from moso.analysis.label_issues import check_possible, inquire
 from moso.cli.executor_options import ExecutorOptions
 from moso.cli.flags import RunArgument, with_flags
-from moso.cli.summary import console, print_tables
+from moso.cli.printed_tables import console, print_tables
 from moso.cli.work import local_path, open_job, working
+from moso.configuration import CUSTOM
 from moso.errors import DataInMemoryError, SettingInvalidError
 from moso.evidence.predictions import out_of_sample_path
-from moso.report.suspects_files import headline, write_suspects
-from moso.report.suspects_tables import detection_text, suspects_text
-from moso.run.inquiry import check_possible, inquire
-from moso.run.reading import CUSTOM, Run
+from moso.report.suspects.suspects_files import headline, write_suspects
+from moso.report.suspects.suspects_tables import detection_text, suspects_text
+from moso.results.reading import Run
 from moso.run.stages import gather
 
 PRINTED = 10

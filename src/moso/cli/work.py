@@ -8,12 +8,12 @@ from pathlib import Path
 import typer
 
 from moso.cli.executor_options import ExecutorOptions
+from moso.configuration.configuration import Configuration, available_device
 from moso.errors import OutputInvalidError
-from moso.run.configuration import Configuration, available_device
-from moso.run.directory import RunDirectory
+from moso.results.directory import RunDirectory
 from moso.run.job import Effort, Job
 from moso.run.stages import Executor, begin
-from moso.run.store import is_address
+from moso.storage.store import is_address
 
 
 def default_out(configuration: Configuration) -> Path:

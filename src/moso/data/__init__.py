@@ -4,9 +4,9 @@ from moso.data.augment import Augmentation
 from moso.data.dataset import DataSet, datasets, open_dataset
 from moso.data.decoding import OnBroken
 from moso.data.images import BrokenImageError
+from moso.data.label_noise import add_label_noise
 from moso.data.labels import read_labels
-from moso.data.noise import add_label_noise
-from moso.data.partition import hold_out, partition
+from moso.data.partitions import hold_out, partition
 from moso.data.samples import Samples, StoredSamples, UserSamples
 from moso.data.views import Batch, Normalisation, View, as_view, check_repeatable, load, split_evenly
 

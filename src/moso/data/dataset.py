@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from moso.columns import taken
 from moso.data.decoding import Decoded, OnBroken, decode_all
 from moso.data.images import BrokenImageError, resize_images
+from moso.data.label_noise import add_label_noise
 from moso.data.labels import read_labels
-from moso.data.noise import add_label_noise
-from moso.data.partition import hold_out
+from moso.data.partitions import hold_out
 from moso.data.readers import MEMORY_LIMIT_BYTES, MemoryReader
 from moso.data.samples import Samples, StoredSamples, check_labels, outputs
 from moso.data.sources.registry import SOURCES, open_source
-from moso.data.text import TextReader, Tokenizer
+from moso.data.tokenizer import TextReader, Tokenizer
 from moso.data.views import Normalisation
 from moso.errors import (
     ClassesMismatchError,

@@ -24,7 +24,7 @@ from torch.utils.data import default_collate
 from moso.columns import taken
 from moso.data.augment import Augmentation
 from moso.data.readers import MemoryReader, Reader, check_finite
-from moso.data.text import TextReader
+from moso.data.tokenizer import TextReader
 from moso.data.views import Collate, ImageView, ItemView, Normalisation, View, tree_bytes
 from moso.errors import (
     DataEmptyError,

@@ -17,7 +17,7 @@ from moso.data.views import View, load, split_evenly
 from moso.errors import MosoError
 from moso.evaluation.summary import ACCURACY, LOSS, R_SQUARED, Measure
 from moso.gradients import Loss, evaluation_mode, to_device
-from moso.training.losses import like
+from moso.training.default_losses import like
 
 # The same seam as a loss: `(model, batch) -> [batch]`.
 PerSample = Callable[[nn.Module, Any], torch.Tensor]

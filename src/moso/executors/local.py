@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from moso.errors import WorkerLostError
 from moso.progress import Progress, silent
-from moso.run.directory import RunDirectory
+from moso.results.directory import RunDirectory
 from moso.run.job import Effort, Job
 from moso.run.pieces import Piece, perform, stage_label
 

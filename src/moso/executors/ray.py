@@ -16,6 +16,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any, Self
 
+from moso.configuration import CUSTOM
 from moso.errors import (
     ClusterUnreachableError,
     ExecutorUnsuitableError,
@@ -24,12 +25,11 @@ from moso.errors import (
     WorkerLostError,
 )
 from moso.progress import Progress, silent
-from moso.run.directory import RunDirectory
+from moso.results.directory import RunDirectory
+from moso.run.heartbeat import running
 from moso.run.job import Effort, Job
 from moso.run.pieces import Piece, perform, stage_label
-from moso.run.reading import CUSTOM
-from moso.run.store_copy import word
-from moso.run.watching import running
+from moso.storage.store_copy import word
 
 # How often one piece may lose its worker before the run gives up: data that kills every process it meets, for instance.
 MOST_DEATHS = 5

@@ -13,16 +13,16 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from moso.configuration.configuration import Configuration
+from moso.configuration.resolved_method import Choice, choose
 from moso.errors import MethodImpossibleError, SettingInvalidError, unknown_name
 from moso.evaluation.summary import FULL
 from moso.experiments.declaration import Arm, Contender
 from moso.experiments.derived import DERIVED, derived_choice
 from moso.experiments.places import place_of
 from moso.experiments.results import key_of
-from moso.run.cells import Cell as Retraining
-from moso.run.choice import Choice, choose
-from moso.run.configuration import Configuration
-from moso.run.plan import averages, needs_reference, needs_surrogates
+from moso.results.retrainings import Cell as Retraining
+from moso.run.work_plan import averages, needs_reference, needs_surrogates
 
 # What of a configuration a score of step terms, or of the adjoint, depends on, by its name in a key. The parameters
 # that are scored have the name that a selector's have elsewhere, which are then a `selection`: keys must stay.

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from moso.configuration.configuration import Configuration
+from moso.configuration.resolved_method import Choice
 from moso.evidence import PartitionTerms, StepTerms, TrajectoryPoint, step_terms, terms_path, write_terms
 from moso.evidence.terms import read_terms
 from moso.evidence.trajectory import Trajectory
@@ -22,21 +24,25 @@ from moso.experiments.declaration import Contender
 from moso.experiments.robust import robust_terms
 from moso.methods import Method
 from moso.randomness import generator
-from moso.run.choice import Choice
-from moso.run.configuration import Configuration
-from moso.run.evidence import SeedEvidence
+from moso.results.layout import part_name, piece_name
+from moso.results.score_files import read_scores, store_score
+from moso.run.computed_scores import write_view
 from moso.run.job import Job
-from moso.run.measuring import noted
-from moso.run.scores import read_scores, store_score, write_view
-from moso.run.seen import as_seen
-from moso.run.training import network, part_name, piece_name
-from moso.scores import Hard, Score, moso, moso_rank, moso_standardised
+from moso.run.profiling import noted
+from moso.run.scoring_view import as_seen
+from moso.run.seed_evidence import SeedEvidence
+from moso.run.training import network
+from moso.scores import Hard, Score, moso_rank_score, moso_score, moso_standardised_score
 from moso.scores.grand_steps import grand_steps
 
 # From a partition's terms to one float a sample.
 Combine = Callable[[PartitionTerms], NDArray[np.float64]]
 FEWER = (1, 2, 5)
-_COMBINATIONS: dict[str, Combine] = {"moso": moso, "moso-standardised": moso_standardised, "moso-rank": moso_rank}
+_COMBINATIONS: dict[str, Combine] = {
+    "moso": moso_score,
+    "moso-standardised": moso_standardised_score,
+    "moso-rank": moso_rank_score,
+}
 
 
 @dataclass(frozen=True)
@@ -147,10 +153,10 @@ def _is_there(*_: object) -> NDArray[Any]:
 DERIVED = {
     one.name: one
     for one in (
-        Derived("moso-last", "MoSo at the last update alone", _last, moso, "low"),
+        Derived("moso-last", "MoSo at the last update alone", _last, moso_score, "low"),
         Derived("grand-last", "the gradient's norm at the last update alone", _last, grand_steps, "high"),
-        Derived("moso-robust", "MoSo along a robust mean gradient", _robust, moso, "low"),
-        Derived("moso-robust-rank", "MoSo along a robust mean gradient, by rank", _robust, moso_rank, "low"),
+        Derived("moso-robust", "MoSo along a robust mean gradient", _robust, moso_score, "low"),
+        Derived("moso-robust-rank", "MoSo along a robust mean gradient, by rank", _robust, moso_rank_score, "low"),
         *(
             Derived(f"{name}-{k}", f"{name} from {k} of the time steps", _fewer(k), combine, "low")
             for name, combine in _COMBINATIONS.items()

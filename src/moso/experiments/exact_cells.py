@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from moso.data.dataset import open_dataset
-from moso.evaluation.exact import exact_scores
-from moso.evaluation.exact_study import compare_with_approximation
+from moso.exact.leave_one_out import exact_scores
+from moso.exact.study import compare_with_approximation
 from moso.experiments.declaration import Grid
 from moso.experiments.places import find_data
 from moso.experiments.provenance import stamp

@@ -12,26 +12,26 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from moso.analysis.costs import method_costs
+from moso.configuration.configuration import Configuration
+from moso.configuration.resolved_method import Choice
 from moso.errors import DataChangedError
 from moso.evaluation.detection import detection
-from moso.evaluation.suspects import suspicion
+from moso.evaluation.label_suspects import suspicion
 from moso.executors import InProcess, LocalProcesses
 from moso.experiments.cells import WAVES, Cell, stated, wave_of
 from moso.experiments.derived import DERIVED, write_derived
 from moso.experiments.places import find_data, place_of
 from moso.experiments.provenance import stamp
 from moso.experiments.results import Row
-from moso.run.cells import cell_path
-from moso.run.choice import Choice
-from moso.run.configuration import Configuration
+from moso.results.reading import Run
+from moso.results.retrainings import cell_path
+from moso.results.score_files import read_scores
+from moso.results.selections import read_selection
 from moso.run.job import Effort, Job
-from moso.run.method_costs import method_costs
 from moso.run.pieces import Piece
-from moso.run.plan import needs_surrogates
-from moso.run.reading import Run
-from moso.run.scores import read_scores
-from moso.run.selections import read_selection
 from moso.run.stages import begin, score_stage, select_stage, train_stage
+from moso.run.work_plan import needs_surrogates
 from moso.training.loop import threads
 
 

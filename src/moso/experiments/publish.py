@@ -12,7 +12,7 @@ from moso.experiments.cells import Cell, by_pipeline
 from moso.experiments.pipeline import directory_name
 from moso.experiments.provenance import commit
 from moso.files import write_table
-from moso.run.reading import Run
+from moso.results.reading import Run
 
 
 def publish_scores(cells: Sequence[Cell], out: Path, path: Path) -> list[Run]:

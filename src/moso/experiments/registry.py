@@ -1,13 +1,13 @@
 """Every figure and table of the paper by name, and what goes beyond it. A new one is a declaration and a line here."""
 
 from moso.errors import unknown_name
-from moso.experiments import ablations, figures, noise
-from moso.experiments.approximation import APPROXIMATION
 from moso.experiments.declaration import Experiment
-from moso.experiments.faithful import ADJOINT_PRUNING
-from moso.experiments.moso_choice import MOSO_CHOICE
-from moso.experiments.recipe_choice import RECIPE_CHOICE
-from moso.experiments.view_choice import VIEW_CHOICE
+from moso.experiments.declared import ablations, figures, noise
+from moso.experiments.declared.approximation import APPROXIMATION
+from moso.experiments.declared.faithful import ADJOINT_PRUNING
+from moso.experiments.declared.moso_choice import MOSO_CHOICE
+from moso.experiments.declared.recipe_choice import RECIPE_CHOICE
+from moso.experiments.declared.view_choice import VIEW_CHOICE
 
 EXPERIMENTS: dict[str, Experiment] = {
     one.name: one

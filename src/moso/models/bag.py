@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from moso.data.text import PADDING
+from moso.data.tokenizer import PADDING
 
 
 class BagOfWords(nn.Module):

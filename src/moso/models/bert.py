@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from moso.data.text import PADDING
+from moso.data.tokenizer import PADDING
 from moso.models.compat import import_transformers
 
 HEAD_WIDTH = 32

@@ -11,17 +11,17 @@ from functools import partial
 import torch
 from torch import nn
 
-from moso.data.text import UNKNOWN
+from moso.data.tokenizer import UNKNOWN
 from moso.errors import ModelNameInvalidError, ModelUnsuitableError, TooFewClassesError
 from moso.models.bag import BagOfWords
 from moso.models.bert import HEAD_WIDTH, Encoder
 from moso.models.convnet import ConvNet
 from moso.models.factory import from_factory
 from moso.models.from_timm import from_timm
-from moso.models.linear import SoftmaxRegression
 from moso.models.mlp import MultilayerPerceptron, TanhNetwork
 from moso.models.network import Network
 from moso.models.resnet import ResNet
+from moso.models.softmax_regression import SoftmaxRegression
 from moso.randomness import seeded
 from moso.registry import Registry
 

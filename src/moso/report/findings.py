@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from moso.evaluation.baselines import BASELINES
-from moso.evaluation.compare import is_method
+from moso.evaluation.standings import is_method
 from moso.evaluation.statistics import student_quantile
 from moso.evaluation.summary import ACCURACY, Line, Measure
 from moso.report.wording import count_of, percent
-from moso.run.cells import FULL
+from moso.results.retrainings import FULL
 from moso.selection import kept_count
 
 RANDOM = "random"

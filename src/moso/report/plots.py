@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moso.errors import MosoError
-from moso.evaluation.compare import is_method
+from moso.evaluation.standings import is_method
 from moso.evaluation.summary import Line
 from moso.files import replacing
-from moso.report.of_run import drawn_at_random, ordered_lines, plotted_scores
+from moso.report.run_views import drawn_at_random, ordered_lines, plotted_scores
 from moso.report.wording import percent
-from moso.run.cells import FULL
-from moso.run.reading import Run
+from moso.results.reading import Run
+from moso.results.retrainings import FULL
 
 if TYPE_CHECKING:  # half a second that only what draws should wait for
     from matplotlib.axes import Axes

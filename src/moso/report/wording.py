@@ -2,7 +2,7 @@
 
 from pathlib import PurePath
 
-from moso.run.reading import CUSTOM
+from moso.configuration import CUSTOM
 
 
 def duration(seconds: float) -> str:

@@ -1,8 +1,5 @@
-"""The run directory: configuration, stages, resume; lower rooms do the work, executors say where."""
+"""A run at work: its job, the plan, the pieces and the stages; lower rooms do the work, executors say where."""
 
-from moso.run.configuration import Configuration
-from moso.run.directory import RunDirectory
 from moso.run.job import Job
-from moso.run.reading import CUSTOM, Run
 
-__all__ = ["CUSTOM", "Configuration", "Job", "Run", "RunDirectory"]
+__all__ = ["Job"]

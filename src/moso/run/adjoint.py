@@ -4,18 +4,13 @@ Checkpoints for the replay are left by training where somebody asked for the adj
 """
 
 import time
-from pathlib import Path
 
 from moso.adjoint import AdjointTerms, Replay, ReplayRecorder, adjoint_sweep, read_adjoint, write_adjoint
 from moso.errors import MosoError
 from moso.progress import Progress
+from moso.results.layout import adjoint_path, part_name, piece_name, replay_folder
 from moso.run.job import Job
-from moso.run.training import at_start, computed, part_name, piece_name, replay_folder
-
-
-def adjoint_path(home: Path, part: int) -> Path:
-    """Where the adjoint of a partition is kept."""
-    return home / "adjoint" / f"{part_name(part)}.npz"
+from moso.run.training import at_start, computed
 
 
 def measure_adjoint(job: Job, progress: Progress, seed: int, part: int) -> None:

@@ -10,8 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from moso.data.dataset import DataSet, open_dataset
-from moso.data.partition import partition
+from moso.configuration.configuration import Configuration, available_device
+from moso.data.dataset import DataSet
+from moso.data.partitions import partition
 from moso.data.samples import outputs
 from moso.errors import MosoError
 from moso.evaluation.metrics import Metric, PerSample, accuracy, mean_loss, measured, own_metric, r_squared
@@ -19,14 +20,14 @@ from moso.evidence import Estimator, ParameterFilter, sample_steps
 from moso.evidence.estimators import IN_RUN
 from moso.gradients import Loss, Risk, SampleRisk
 from moso.models import build_model, classifier_head
-from moso.run.configuration import Configuration, available_device
-from moso.run.directory import RunDirectory
+from moso.results.directory import RunDirectory
+from moso.results.originals import load_data
 from moso.selection import kept_count
 from moso.selection.minimum import guaranteed_counts
 from moso.selection.quotas import check_every_class
+from moso.training.default_losses import loss_for, squared_error
 from moso.training.in_run import counted_steps
 from moso.training.loop import TrainingData
-from moso.training.losses import loss_for, squared_error
 from moso.training.recipe import TrainingRecipe
 from moso.training.team import ALONE, Team
 
@@ -197,20 +198,3 @@ class Job:
             if choice.by_class():
                 check_every_class(choice.selector.name, sizes, budget)
         guaranteed_counts(sizes, c.min_per_class, budget)
-
-
-def load_data(configuration: Configuration) -> DataSet:
-    """The data of a configuration."""
-    c = configuration
-    return open_dataset(
-        c.dataset,
-        resize=c.resize,
-        on_broken=c.on_broken,
-        labels=c.labels,
-        label_noise=c.label_noise,
-        seed=c.seed,
-        test_share=c.test_share,
-        memory_limit=c.memory_limit_bytes,
-        validation=c.validation,
-        validation_share=c.validation_share,
-    )

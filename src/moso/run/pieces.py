@@ -20,23 +20,17 @@ from moso.evidence import Recorder, terms_path, write_terms
 from moso.evidence.estimators import IN_RUN
 from moso.files import clear_away, write_json
 from moso.progress import Progress
-from moso.run.adjoint import adjoint_path, measure_adjoint
-from moso.run.cells import Cell, cell_path
+from moso.results.layout import adjoint_path, part_name
+from moso.results.retrainings import Cell, cell_path
+from moso.results.selections import read_selection
+from moso.run.adjoint import measure_adjoint
+from moso.run.heartbeat import watched
 from moso.run.job import Job
-from moso.run.measuring import noted
+from moso.run.profiling import noted
 from moso.run.references import MEASURES, is_measured, reference_training, train_reference
 from moso.run.scoring import score_partition
-from moso.run.selections import read_selection
 from moso.run.sharding import LOOKED_AT, SHARDED, is_sharded_done
-from moso.run.training import (
-    Training,
-    at_start,
-    checkpoints,
-    is_trained,
-    part_name,
-    train_network,
-)
-from moso.run.watching import watched
+from moso.run.training import Training, at_start, checkpoints, is_trained, train_network
 from moso.selection import kept_count
 from moso.training.in_run import InRun
 from moso.training.loop import OnStep, TrainingData, threads, train

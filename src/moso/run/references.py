@@ -21,19 +21,19 @@ from moso.evidence.outputs import describe, looked_at
 from moso.evidence.predictions import out_of_sample_path
 from moso.progress import Progress
 from moso.randomness import key
-from moso.run.embedding import embedding_path, measure_embedding
-from moso.run.job import Job
-from moso.run.training import (
-    Training,
-    at_start,
-    computed,
-    network,
-    network_name,
+from moso.results.layout import (
+    early_path,
+    embedding_path,
+    features_path,
+    final_path,
+    influences_path,
     part_name,
     piece_name,
     reference_name,
-    train_network,
 )
+from moso.run.job import Job
+from moso.run.label_free_embedding import measure_embedding
+from moso.run.training import Training, at_start, computed, network, network_name, train_network
 from moso.scores.opt import influences
 
 
@@ -60,21 +60,6 @@ def train_reference(job: Job, progress: Progress, seed: int, reference: int, col
     model = at_start(job, seed) if reference == 0 else job.model(training.own_seed)
     count = f"{reference + 1}/{job.configuration.initialisations}"
     train_network(job, progress, training, model, label=f"reference {count}, seed {seed}")
-
-
-def early_path(home: Path, reference: int, what: str) -> Path:
-    """Where the numbers of a reference's early epoch are: `errors` or `norms`."""
-    return home / "terms" / reference_name(reference) / f"early-{what}.npz"
-
-
-def features_path(home: Path) -> Path:
-    """Where the features of the first reference are."""
-    return home / "features" / f"{reference_name(0)}.npy"
-
-
-def final_path(home: Path, column: str) -> Path:
-    """Where a column of what the trained first reference says is."""
-    return home / "predictions" / reference_name(0) / f"{column}.npy"
 
 
 def _measure_early_errors(job: Job, home: Path, seed: int, reference: int) -> None:
@@ -117,11 +102,6 @@ def _measure_features(job: Job, home: Path, seed: int) -> None:
         seed=seed,
         epochs=c.surrogate.epochs,
     )
-
-
-def influences_path(home: Path) -> Path:
-    """Where the influences on the first reference's parameters are."""
-    return home / "features" / "influences.npy"
 
 
 def _measure_influences(job: Job, home: Path, seed: int) -> None:

@@ -10,9 +10,10 @@ from moso.evidence import StepTerms, Trajectory, TrajectoryPoint, step_terms, te
 from moso.evidence.measure import checked, prepared
 from moso.gradients import directional_derivatives, gradient_sums, mean_of, risk_gradient
 from moso.progress import Progress
+from moso.results.layout import part_name, piece_name
 from moso.run.job import Job
-from moso.run.seen import as_seen
-from moso.run.training import computed, part_name, piece_name
+from moso.run.scoring_view import as_seen
+from moso.run.training import computed
 from moso.training.team import ALONE, Team
 
 

@@ -28,8 +28,9 @@ from moso.evidence.measure import checked, prepared
 from moso.files import clear_away
 from moso.gradients import Point, directional_derivatives, gradient_sums, mean_of
 from moso.progress import Progress
+from moso.results.layout import part_name, piece_name
 from moso.run.job import Job
-from moso.run.training import computed, part_name, piece_name
+from moso.run.training import computed
 
 _NORMS, _DOTS = "norms", "dots"
 

@@ -2,24 +2,37 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Protocol
 
+from moso.configuration.resolved_method import Choice, together
 from moso.data.samples import outputs
 from moso.errors import MosoError
-from moso.run.cells import FULL, Cell, write_cells_view
-from moso.run.choice import Choice, together
-from moso.run.directory import surroundings
-from moso.run.embedding import check_embedding
-from moso.run.evidence import SeedEvidence
+from moso.evaluation.standings import RANDOM
+from moso.results.directory import surroundings
+from moso.results.overrides import find_overrides
+from moso.results.retrainings import FULL, Cell, write_cells_view
+from moso.results.score_files import read_scores
+from moso.results.selections import Selection, write_selection, write_selections_view
+from moso.run.computed_scores import write_scores
+from moso.run.imported_scores import (
+    LISTED,
+    Pair,
+    find_choice,
+    find_choices,
+    keep_list,
+    keep_scores,
+    own_positions,
+    own_scores,
+    ratios_of,
+)
 from moso.run.job import Job
-from moso.run.measuring import noted
-from moso.run.overrides import find_overrides
-from moso.run.own import LISTED, Pair, find_choices, ratios_of
+from moso.run.label_free_embedding import check_embedding
 from moso.run.pieces import Piece, is_complete, stage_of
-from moso.run.plan import measuring, sharded_rounds, training
-from moso.run.scores import read_scores, write_scores
-from moso.run.selections import Selection, write_selection, write_selections_view
+from moso.run.profiling import noted
+from moso.run.seed_evidence import SeedEvidence
 from moso.run.training import record_initial_state
+from moso.run.work_plan import measuring, sharded_rounds, training
 from moso.selection import select
 
 # By name, or resolved.
@@ -215,3 +228,36 @@ def _stage_done(job: Job, stage: str) -> None:
     job.directory.note(stages=stages)
     job.directory.event("complete", stage=stage)
     job.directory.push()
+
+
+# What the user brings: its name and its file.
+Named = Sequence[tuple[str, Path]]
+
+
+def check_own(job: Job, scores: Named, lists: Named) -> None:
+    """Refuse scores and lists that cannot be read, before anything is computed."""
+    for _, file in scores:
+        own_scores(file, job.data.train)
+    for _, file in lists:
+        own_positions(file, job.data.train)
+
+
+def compare(job: Job, executor: Executor, scores: Named = (), lists: Named = ()) -> None:
+    """Train, score, select and retrain; what is done already is not done again."""
+    c = job.configuration
+    for name, file in scores:
+        keep_scores(job, name, file)
+    own = [find_choice(job, name, selector) for name, _ in scores for selector in c.selectors or (None,)]
+    kept = [keep_list(job, name, file) for name, file in lists]
+    # What cannot be is refused now, before hours of training.
+    choices = find_choices(job, [*c.choices(), *own])
+    train_stage(job, executor, choices)
+    score_stage(job, executor, choices)
+    select_stage(job, choices)
+    evaluate_stage(job, executor, [*choices, *(choice for choice, _ in kept)])
+    # A list of a size of its own needs random selections of that size to be held against.
+    sizes = sorted({ratio for _, ratio in kept} - set(c.ratios))
+    if sizes:
+        random = [choice for choice in choices if choice.method == RANDOM]
+        select_stage(job, random, sizes)
+        evaluate_stage(job, executor, random, sizes)

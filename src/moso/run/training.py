@@ -8,7 +8,7 @@ import json
 import math
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,11 +21,19 @@ from moso.evidence.dynamics import is_recorded
 from moso.evidence.trajectory import point_path
 from moso.files import write_json
 from moso.progress import Progress
+from moso.results.layout import (
+    Moment,
+    dynamics_folder,
+    network_path,
+    part_name,
+    piece_name,
+    reference_name,
+    replay_folder,
+)
 from moso.run.job import Job
 from moso.training.in_run import InRun
 from moso.training.loop import Checkpoints, OnStep, train
 
-Moment = Literal["early", "final"]
 _PURPOSE = "purpose.json"
 
 
@@ -49,35 +57,10 @@ class Training:
     replay: bool = False
 
 
-def part_name(part: int) -> str:
-    """What a partition's folder is called."""
-    return f"part-{part:03d}"
-
-
-def reference_name(initialisation: int) -> str:
-    """What a reference's folder is called."""
-    return f"reference-{initialisation:02d}"
-
-
 def network_name(job: Job, initialisation: int) -> str:
     """Whose network a reference is: with one partition, its surrogate has seen all of the data and is the first one."""
     one = job.configuration.partitions == 1 and initialisation == 0
     return part_name(0) if one else reference_name(initialisation)
-
-
-def network_path(home: Path, name: str, moment: Moment) -> Path:
-    """Where a network is kept, as it was at a moment of its training."""
-    return home / "state" / name / f"{moment}.safetensors"
-
-
-def dynamics_folder(home: Path, name: str) -> Path:
-    """Where the dynamics of a training are; those of a reference keep its name whoever was trained for it."""
-    return home / "dynamics" / (reference_name(0) if name == part_name(0) else name)
-
-
-def replay_folder(home: Path, name: str) -> Path:
-    """Where a training leaves the checkpoints from which it can be run again."""
-    return home / "state" / name / "replay"
 
 
 def initial_state_path(job: Job, seed: int) -> Path:
@@ -211,11 +194,6 @@ def network(job: Job, seed: int, name: str, moment: Moment) -> nn.Module:
     state, _ = read_state(network_path(job.directory.of_seed(job.configuration, seed), name, moment))
     model.load_state_dict(state)
     return model
-
-
-def piece_name(seed: int, name: str) -> str:
-    """What a bit of work on a network is called."""
-    return f"seed-{seed}/{name}"
 
 
 def checkpoints(job: Job, path: Path, stage: str, name: str) -> Checkpoints:

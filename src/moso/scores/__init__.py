@@ -1,9 +1,9 @@
 """One file a score: evidence in, one float a sample out. Nobody here knows how samples are chosen."""
 
 from moso.scores.memory import MemoryInput
-from moso.scores.moso import agreement, moso
-from moso.scores.moso_rank import moso_rank
-from moso.scores.moso_standardised import moso_standardised
+from moso.scores.moso import agreement, moso_score
+from moso.scores.moso_rank import moso_rank_score
+from moso.scores.moso_standardised import moso_standardised_score
 from moso.scores.registry import SCORES, find_score, scores
 from moso.scores.score import Form, Hard, Score, ScoreInput, classes_needed, is_recorded
 
@@ -18,8 +18,8 @@ __all__ = [
     "classes_needed",
     "find_score",
     "is_recorded",
-    "moso",
-    "moso_rank",
-    "moso_standardised",
+    "moso_rank_score",
+    "moso_score",
+    "moso_standardised_score",
     "scores",
 ]

@@ -53,7 +53,7 @@ def agreement(terms: StepTerms, form: Form = "paper") -> NDArray[np.float64]:
     return result
 
 
-def moso(terms: PartitionTerms, form: Form = "paper") -> NDArray[np.float64]:
+def moso_score(terms: PartitionTerms, form: Form = "paper") -> NDArray[np.float64]:
     """The score of every sample of a partition, `[samples]`."""
     T, N = terms.total_steps, terms.samples
     total = agreement(terms.steps[0], form)
@@ -82,7 +82,7 @@ def per_partition(
 MOSO = Score(
     "moso",
     "Proposition 1.1: a step along the sample's gradient lowers the risk of all the others",
-    per_partition(moso),
+    per_partition(moso_score),
     frozenset({"terms"}),
     hard="low",
     scale="a change of risk to first order; the ranking carries the meaning",

@@ -28,7 +28,7 @@ def mean_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray((np.cumsum(counts) - (counts + 1) / 2)[place])
 
 
-def moso_rank(terms: PartitionTerms, form: Form = "paper") -> NDArray[np.float64]:
+def moso_rank_score(terms: PartitionTerms, form: Form = "paper") -> NDArray[np.float64]:
     """The score of every sample of a partition, `[samples]`."""
     ranks = [mean_ranks(agreement(step, form)) / max(1, terms.samples - 1) for step in terms.steps]
     return np.asarray(np.mean(ranks, axis=0))
@@ -37,7 +37,7 @@ def moso_rank(terms: PartitionTerms, form: Form = "paper") -> NDArray[np.float64
 MOSO_RANK = Score(
     "moso-rank",
     "MoSo by rank at every time step: single steps have heavy outliers",
-    per_partition(moso_rank),
+    per_partition(moso_rank_score),
     frozenset({"terms"}),
     hard="low",
     scale="0 = last of its partition at every sampled step, 1 = first at every one",

@@ -16,7 +16,7 @@ from moso.scores.moso import agreement, per_partition
 from moso.scores.score import Form, Score
 
 
-def moso_standardised(terms: PartitionTerms, form: Form = "paper") -> NDArray[np.float64]:
+def moso_standardised_score(terms: PartitionTerms, form: Form = "paper") -> NDArray[np.float64]:
     """The score of every sample of a partition, `[samples]`."""
     total = np.zeros(terms.samples)
     for step in terms.steps:
@@ -30,7 +30,7 @@ def moso_standardised(terms: PartitionTerms, form: Form = "paper") -> NDArray[np
 MOSO_STANDARDISED = Score(
     "moso-standardised",
     "MoSo, every time step on one scale: a late one has as much to say as an early one",
-    per_partition(moso_standardised),
+    per_partition(moso_standardised_score),
     frozenset({"terms"}),
     hard="low",
     scale="standard deviations from the average sample of its partition",

@@ -5,8 +5,8 @@ of training, with g_z the gradient of the sample's loss and H the Hessian of the
 
     s_z = (w without z) - w = 1/N H^-1 g_z
 
-and a set of samples moves the parameters by the sum of its members' s_z. `selection/opt.py` looks for a set that moves
-them little. The score of a single sample is |s_z|: where it is high, much would change.
+and a set of samples moves the parameters by the sum of its members' s_z. `selection/selectors/opt_selection.py` looks
+for a set that moves them little. The score of a single sample is |s_z|: where it is high, much would change.
 
 Which parameters: the last layer's (`last-layer`), where H is exact, can be inverted and never has a negative direction;
 or all of the network's (`all`), through sketches. Nothing of size samples x parameters is ever formed: with P a matrix

@@ -1,12 +1,13 @@
 """The scores there are, by name: ours, and those of installed packages (entry points `moso.scores`)."""
 
 from moso.registry import Registry
-from moso.scores.aum import AUM
-from moso.scores.dual import DUAL
-from moso.scores.dyn_unc import DYN_UNC
+from moso.scores.dynamics.aum import AUM
+from moso.scores.dynamics.dual import DUAL
+from moso.scores.dynamics.dyn_unc import DYN_UNC
+from moso.scores.dynamics.forgetting import FORGETTING
+from moso.scores.dynamics.tdds import TDDS
 from moso.scores.el2n import EL2N
 from moso.scores.entropy import ENTROPY
-from moso.scores.forgetting import FORGETTING
 from moso.scores.grand import GRAND
 from moso.scores.grand_steps import GRAND_STEPS
 from moso.scores.least_confidence import LEAST_CONFIDENCE
@@ -17,10 +18,9 @@ from moso.scores.moso_adjoint import MOSO_ADJOINT
 from moso.scores.moso_rank import MOSO_RANK
 from moso.scores.moso_standardised import MOSO_STANDARDISED
 from moso.scores.opt import OPT
-from moso.scores.random import RANDOM
+from moso.scores.random_score import RANDOM
 from moso.scores.score import Score
 from moso.scores.ssp import SSP
-from moso.scores.tdds import TDDS
 
 SCORES = Registry(
     "score",

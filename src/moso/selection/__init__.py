@@ -1,10 +1,10 @@
 """One file a selector: scores and a budget in, kept positions out. Nobody here knows where scores came from."""
 
 from moso.selection.budget import check_ratio, kept_count
-from moso.selection.features import Features
+from moso.selection.feature_rows import Features
+from moso.selection.in_memory import select
 from moso.selection.problem import Problem
 from moso.selection.registry import SELECTORS, find_selector, selectors
-from moso.selection.select import select
 from moso.selection.selector import Selector
 from moso.selection.stream import select_stream
 from moso.settings import Option, Settings

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moso.errors import PackageMissingError
-from moso.selection.features import CHUNK, Features, Rows
+from moso.selection.feature_rows import CHUNK, Features, Rows
 
 Metric = Literal["euclidean", "cosine"]
 Neighbours = tuple[NDArray[np.int64], NDArray[np.float64]]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from moso.data.samples import id_keys
 from moso.errors import EvidenceMissingError, MosoError, ValuesNotFiniteError
-from moso.selection.features import Features
+from moso.selection.feature_rows import Features
 
 Hard = Literal["high", "low"]
 

@@ -1,22 +1,22 @@
 """The selectors there are, by name: ours, and those of installed packages (entry points `moso.selectors`)."""
 
 from moso.registry import Registry
-from moso.selection.balanced import balanced
-from moso.selection.beta import BetaSettings, beta
-from moso.selection.bottom import bottom
-from moso.selection.coverage import CoverageSettings, coverage
-from moso.selection.d2 import D2Settings, d2
-from moso.selection.drop import DropSettings, drop
-from moso.selection.herding import HerdingSettings, herding
-from moso.selection.infomax import InfoMaxSettings, infomax
-from moso.selection.k_center import KCenterSettings, k_center
-from moso.selection.median import MedianSettings, median
-from moso.selection.opt import OptSettings, opt
-from moso.selection.proportional import proportional
-from moso.selection.random import random
 from moso.selection.selector import Selector
-from moso.selection.softmax import SoftmaxSettings, softmax
-from moso.selection.top import top
+from moso.selection.selectors.balanced import balanced
+from moso.selection.selectors.beta import BetaSettings, beta
+from moso.selection.selectors.bottom import bottom
+from moso.selection.selectors.coverage import CoverageSettings, coverage
+from moso.selection.selectors.d2 import D2Settings, d2
+from moso.selection.selectors.drop import DropSettings, drop
+from moso.selection.selectors.herding import HerdingSettings, herding
+from moso.selection.selectors.infomax import InfoMaxSettings, infomax
+from moso.selection.selectors.k_center import KCenterSettings, k_center
+from moso.selection.selectors.median import MedianSettings, median
+from moso.selection.selectors.opt_selection import OptSettings, opt
+from moso.selection.selectors.proportional import proportional
+from moso.selection.selectors.random import random
+from moso.selection.selectors.softmax import SoftmaxSettings, softmax
+from moso.selection.selectors.top import top
 
 
 def _needs(*evidence: str) -> frozenset[str]:

@@ -23,7 +23,7 @@ from moso.data.sources.parquet import description
 from moso.data.sources.source import Opened, Request, Source
 from moso.data.sources.tables import choose_answer, class_names, read_label_column
 from moso.data.sources.text_files import SUFFIXES, Record, read_records
-from moso.data.text import TextReader
+from moso.data.tokenizer import TextReader
 from moso.errors import (
     ColumnMissingError,
     ColumnTypeError,

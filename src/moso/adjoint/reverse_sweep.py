@@ -1,0 +1,191 @@
+"""The adjoint of a whole run: from the risk of the trained network back to every sample's part in it.
+
+    lambda_T = grad R(w_T)            lambda_t = (d step_t / d state)^T lambda_{t+1}            (step.py, T times)
+
+A sample's `change` is the sum, over the updates it took part in, of what leaving it out there does to the risk.
+
+Of the training risk Definition 1 takes the mean over all *others*, `(N R - l_z) / (N - 1)`. What the sample's removal
+does to its own loss `l_z` is the **self term**, the diagonal of an N x N matrix. It matters for small N and late in
+training, and is estimated by random signs `s` (Hutchinson): with `lambda_T = sum_z s_z grad l_z` a sample's change
+times `s_z` is its self term on average. Every probe is another adjoint through the same second derivatives. With as
+many probes as samples each sample is probed by itself, and the self term is exact.
+"""
+
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from moso.adjoint.adjoint_terms import AdjointTerms
+from moso.adjoint.final_risk import risk_gradients
+from moso.adjoint.replay import Replay, Update
+from moso.adjoint.state import SLOTS, Adjoint
+from moso.adjoint.step import Step, StepBack, final_adjoint
+from moso.data.views import View
+from moso.errors import MosoError
+from moso.evidence import read_state, write_state
+from moso.gradients.risk import Risk, SampleRisk
+from moso.progress import Progress, silent
+from moso.randomness import hashes
+
+# How far the update as it is differentiated may be from the update as it was taken, of its length and of what it moves.
+# PyTorch's batch-norm on channels-last images is a per cent away from its own value in float64; other masks or states
+# are of the size of the update itself.
+TOLERANCE = 0.1
+ROUNDING = 1e-5
+
+
+def adjoint_sweep(
+    replay: Replay,
+    risk: Risk | None = None,
+    *,
+    evaluation_view: View | None = None,
+    probes: int = 0,
+    position: Path | None = None,
+    seconds: float = 10.0,
+    progress: Progress = silent,
+    label: str = "adjoint",
+) -> AdjointTerms:
+    """What leaving each sample out of a recorded run does to a risk, to first order, in the order of its positions.
+
+    Without a `risk` it is the mean loss of the samples trained on, through `evaluation_view` (or the view of training);
+    only then can there be `probes` of the self term. With a `position` a sweep that was killed goes on from there.
+
+    >>> import tempfile
+    >>> from moso.adjoint.replay import ReplayRecorder
+    >>> from moso.data.views import as_view
+    >>> from moso.training.loop import TrainingData, train
+    >>> from moso.training.recipe import TrainingRecipe
+    >>> data = TrainingData(as_view((np.eye(4), [0, 1, 0, 1])), np.arange(4), np.arange(4, dtype=np.uint64))
+    >>> recipe = TrainingRecipe(epochs=3, batch_size=2, learning_rate=0.1, schedule="constant")
+    >>> model, folder = torch.nn.Linear(4, 2), Path(tempfile.mkdtemp())
+    >>> start = torch.nn.Linear(4, 2); _ = start.load_state_dict(model.state_dict())
+    >>> _ = train(model, data, recipe, seed=0, on_step=ReplayRecorder(folder, total_steps=6).step)
+    >>> adjoint_sweep(Replay(folder, start, data, recipe, seed=0, total_steps=6)).scores().shape
+    (4,)
+    """
+    samples = replay.data.positions
+    if probes < 0:
+        raise MosoError(f"{probes} probes of the self term were asked for; it must be 0 or more")
+    if probes and risk is not None:
+        raise MosoError("only the training risk has a self term: another risk leaves no sample out and takes no probes")
+    judged = risk or SampleRisk(evaluation_view or replay.data.view, samples)
+    signs = _signs(replay, probes)
+    sweep = _Sweep(replay, judged, signs, position)
+    saved = time.monotonic()
+    for stretch in replay.backwards(sweep.step):
+        for update in stretch.updates:
+            sweep.back(update)
+            progress(label, replay.total_steps - sweep.step, replay.total_steps)
+        if position is not None and stretch.first > 0 and time.monotonic() - saved > seconds:
+            sweep.save(position)
+            saved = time.monotonic()
+    if position is not None:
+        position.unlink(missing_ok=True)
+    return sweep.terms(own_risk=risk is None)
+
+
+class _Sweep:
+    """The adjoints of a run at one step, and what the updates after it have added up to."""
+
+    def __init__(self, replay: Replay, risk: Risk, signs: NDArray[np.float64], position: Path | None) -> None:
+        self.replay, self.signs = replay, signs
+        self.function = Step(replay.start, replay.loss, replay.recipe, replay.seed)
+        samples = replay.data.positions
+        self._order = np.argsort(samples, kind="stable")
+        self._samples = samples[self._order]
+        if position is not None and position.exists():
+            self._load(position)
+            return
+        end = replay.end()
+        rows = None
+        if isinstance(risk, SampleRisk) and len(signs):
+            rows = np.concatenate([risk.weighted()[None], signs])
+        found = risk_gradients(replay.start, end, risk, replay.loss, rows)
+        self.adjoints = [final_adjoint(end, replay.recipe, *one) for one in found]
+        self.changes = np.zeros((len(found), len(samples)))
+        self.step = replay.total_steps
+
+    def back(self, update: Update) -> None:
+        """Take one update back."""
+        found = self.function.back(update.state, update.batch, update.rate, self.adjoints)
+        _check_same(update, found, SLOTS[self.replay.recipe.optimizer][0])
+        rows = self._order[np.searchsorted(self._samples, update.positions)]
+        self.changes[:, rows] += found.changes
+        self.adjoints, self.step = found.adjoints, update.state.step
+        if not np.isfinite(found.changes).all():
+            raise MosoError(
+                f"the adjoint is not finite at step {update.after.step}: training is too rough to be differentiated "
+                "over its whole length; lower the learning rate, train for less, or use --method moso"
+            )
+
+    def terms(self, own_risk: bool) -> AdjointTerms:
+        """What is known of every sample when the start is reached."""
+        if len(self.signs) == 0:
+            return AdjointTerms(self.changes[0], own_risk)
+        asked = self.signs != 0
+        count = asked.sum(axis=0)
+        own = np.where(asked, self.changes[1:] * self.signs, 0.0)
+        mean = own.sum(axis=0) / count
+        spread = np.where(asked, np.square(own - mean), 0.0).sum(axis=0)
+        exact = len(self.signs) >= len(self.changes[0])
+        variance = np.zeros_like(mean) if exact else spread / np.maximum(count - 1, 1) / count
+        if not exact and len(self.signs) == 1:
+            variance = np.full_like(mean, np.nan)  # one probe says nothing of its own spread
+        return AdjointTerms(self.changes[0], own_risk, mean, variance, len(self.signs))
+
+    def save(self, path: Path) -> None:
+        """Keep everything that is needed to go on."""
+        tensors = {"changes": torch.from_numpy(self.changes)}
+        for number, adjoint in enumerate(self.adjoints):
+            tensors |= {f"{number}|{name}": value for name, value in adjoint.tensors().items()}
+        write_state(path, tensors, {"step": self.step})
+
+    def _load(self, path: Path) -> None:
+        tensors, note = read_state(path)
+        device = next(self.replay.start.parameters()).device
+        self.step = int(note["step"])
+        self.changes = tensors.pop("changes").numpy().copy()
+        found: list[dict[str, torch.Tensor]] = [{} for _ in range(len(self.changes))]
+        for key, value in tensors.items():
+            number, _, name = key.partition("|")
+            found[int(number)][name] = value.to(device)
+        self.adjoints = [Adjoint.from_tensors(one) for one in found]
+
+
+def _signs(replay: Replay, probes: int) -> NDArray[np.float64]:
+    """The probes, `[probes, samples]`: random signs, or each sample by itself where there are as many as samples."""
+    samples = replay.data.positions
+    if probes >= len(samples):
+        return np.eye(len(samples))
+    keys = replay.data.keys[samples]
+    drawn = [hashes(keys, replay.seed, "adjoint-probe", number) >> np.uint64(63) for number in range(probes)]
+    return 1.0 - 2.0 * np.array(drawn, dtype=np.float64).reshape(probes, len(samples))
+
+
+def _check_same(update: Update, found: StepBack, first_slot: str) -> None:
+    """Refuse to differentiate anything but the update that was taken.
+
+    Gradients are compared where they arrive: in momentum or the first moment, or in plain SGD's parameters. AdamW's
+    parameters do not tell, because it makes steps of full length out of gradients that are nothing but rounding.
+    """
+    before, after, taken = update.state, found.after, update.after
+    pairs = [("a buffer", after.buffers, taken.buffers, before.buffers)]
+    if taken.slots.get(first_slot):
+        slot = {name: before.slot(first_slot, name) for name in before.trained}
+        pairs.append(("the optimiser's momentum", after.slots[first_slot], taken.slots[first_slot], slot))
+    else:
+        pairs.append(("a parameter", after.trained, taken.trained, before.trained))
+    for what, ours, theirs, start in pairs:
+        names = [name for name in ours if name in theirs]
+        apart, moved, size = (
+            sum(float((one[name].double() - two[name].double()).square().sum()) for name in names) ** 0.5
+            for one, two in ((ours, theirs), (theirs, start), (theirs, {name: 0 * theirs[name] for name in names}))
+        )
+        if apart > TOLERANCE * moved + ROUNDING * size:
+            raise MosoError(
+                f"update {taken.step} cannot be differentiated as it was taken: {what} comes out otherwise; layers "
+                "that change state of their own, or draw from a generator of their own, cannot be replayed"
+            )

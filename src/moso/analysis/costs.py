@@ -1,0 +1,126 @@
+"""What a run has cost so far, and what each method costs beyond the surrogates that all share; no data is opened.
+
+Both are read from the events of the run. Networks are the references that a method's evidence comes from, measuring is
+what is taken from trained networks (the step terms of MoSo, features, ...), choosing is the score itself and its
+selections. Evidence is measured once for all methods that need it, so the costs of two methods are not to be added.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Literal
+
+import numpy as np
+
+from moso.configuration.configuration import Configuration
+from moso.configuration.resolved_method import Choice
+from moso.evaluation.summary import Costs
+from moso.results.directory import RunDirectory
+from moso.results.layout import reference_name
+from moso.results.reading import Run
+from moso.results.retrainings import Cell, all_cells
+from moso.run.work_plan import averages, columns, needs_reference
+
+
+def costs(directory: RunDirectory, configuration: Configuration) -> Costs:
+    """What the first seed's pruning cost, and what a retraining costs at each ratio, in seconds of computation."""
+    own = f"seed-{configuration.seed}/"
+    spent = {
+        stage: sum(value for piece, value in directory.seconds(stage).items() if piece.startswith(own))
+        for stage in ("train", "score")
+    }
+    retraining = directory.seconds("evaluate")
+    names = [field.name for field in fields(Cell)]
+    by_ratio: dict[float, list[float]] = {}
+    for row in all_cells(directory.root):
+        piece = Cell(**{name: row[name] for name in names}).digest()
+        if piece in retraining:
+            by_ratio.setdefault(row["ratio"], []).append(retraining[piece])
+    medians = {ratio: float(np.median(values)) for ratio, values in sorted(by_ratio.items())}
+    return Costs(spent["train"], spent["score"], medians, sum(retraining.values()))
+
+
+Part = Literal["networks", "measuring", "choosing"]
+
+
+@dataclass(frozen=True)
+class MethodCost:
+    """Seconds of computation under one seed, the mean over seeds, and the largest peak of memory in bytes, if known.
+
+    The peak is that of any one piece of work, beyond what its process held before.
+    """
+
+    method: str
+    selector: str
+    networks: float
+    measuring: float
+    choosing: float
+    peak: int | None
+
+    @property
+    def seconds(self) -> float:
+        """All of it."""
+        return self.networks + self.measuring + self.choosing
+
+
+@dataclass(frozen=True)
+class _Work:
+    """A measured piece of work: what it was, its name, and what it took."""
+
+    what: str
+    piece: str
+    seconds: float
+    peak: int | None
+
+
+def method_costs(run: Run, choices: Sequence[Choice] | None = None) -> list[MethodCost]:
+    """What these choices, or the methods of a run's configuration, cost, each as if it were the only one."""
+    work, seeds = _measured(run), len(run.configuration.all_seeds())
+    made: dict[tuple[str, str, str], set[str]] = {}
+    for selection in run.selections():
+        made.setdefault((selection.method, selection.selector, selection.parameters), set()).add(selection.digest())
+    found = []
+    for choice in run.configuration.choices() if choices is None else choices:
+        own = made.get((choice.method, choice.selector.name, choice.parameters), set())
+        parts: dict[Part, float] = {"networks": 0.0, "measuring": 0.0, "choosing": 0.0}
+        peaks = []
+        for one in work:
+            part = _part(choice, own, one)
+            if part is not None:
+                parts[part] += one.seconds / seeds
+                peaks.append(one.peak)
+        known = [peak for peak in peaks if peak is not None]
+        found.append(MethodCost(choice.method, choice.selector.name, **parts, peak=max(known, default=None)))
+    return found
+
+
+def _measured(run: Run) -> list[_Work]:
+    """Every piece of work once; the seconds of a training that was killed and went on are those of all its lives."""
+    trained = run.directory.seconds("train")
+    found = {}
+    for event in run.directory.events():
+        if event["event"] == "measured":
+            seconds = max(event["seconds"], trained.get(event["piece"], 0.0) if event["what"] == "reference" else 0.0)
+            found[event["what"], event["piece"]] = _Work(event["what"], event["piece"], seconds, event["peak"])
+    return list(found.values())
+
+
+def _part(choice: Choice, selections: set[str], work: _Work) -> Part | None:
+    """Which part of a choice's cost a piece of work is; None if the choice does without."""
+    needs = choice.needs()
+    match work.what:
+        case "train" | "evaluate":
+            return None
+        case "reference":
+            first = work.piece.endswith(f"/{reference_name(0)}")
+            return "networks" if (needs_reference(needs) if first else averages(needs)) else None
+        case "score" | "score-sums" | "score-mean" | "score-dots" | "score-terms":
+            return "measuring" if "terms" in needs else None
+        case "final":
+            return "measuring" if columns(needs, "final") else None
+        case "values":
+            own = choice.score is not None and work.piece.partition("/")[2] == choice.score.name
+            return "choosing" if own else None
+        case "select":
+            return "choosing" if work.piece in selections else None
+        case evidence:
+            return "measuring" if evidence in needs else None

@@ -1,0 +1,127 @@
+"""Who is suspected of a wrong label in a run, and how well each order of suspicion does where the truth is known."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moso.configuration import CUSTOM
+from moso.data.labels import read_labels
+from moso.errors import MosoError, unknown_name
+from moso.evaluation.confident_learning import confident_learning
+from moso.evaluation.detection import Detection, detection
+from moso.evaluation.label_suspects import OUT_OF_SAMPLE, Suspects, doubt, find_suspects, suspicion
+from moso.evidence import read_out_of_sample
+from moso.results.originals import Originals
+from moso.results.reading import Run
+from moso.results.score_files import score_note
+from moso.run.references import check_out_of_sample
+
+# The score that suspects are ranked by where the run has it (docs/suspects.md).
+BEST = "aum"
+
+
+@dataclass(frozen=True)
+class Inquiry:
+    """The suspects of a run, worst first, and how well every order found those that really are wrong.
+
+    `order` is what ranked them. `detections` are empty where nobody knows the right labels; otherwise `wrong` is how
+    many of all `samples` are wrong. `note` says what is missing, if something is.
+    """
+
+    suspects: Suspects
+    order: str
+    ids: list[Any]
+    classes: list[str]
+    samples: int
+    wrong: int | None
+    detections: list[Detection]
+    note: str = ""
+
+
+def inquire(
+    run: Run, *, order: str | None = None, top: int | None = 100, labels: str | None = None, seed: int | None = None
+) -> Inquiry:
+    """Find the suspects of a run that has scores and out-of-sample predictions.
+
+    `order` is `out-of-sample` or the name of a score; without it, `aum` where the run has that score, which found the
+    most wrong labels in our measurements, and else `out-of-sample`, the next best. `labels` (FILE[:KEY]) are labels
+    known to be right; without them the source's own are, where the run replaced them or made them noisy.
+    """
+    check_possible(run)
+    c = run.configuration
+    seed = c.seed if seed is None else seed
+    if seed not in c.all_seeds():
+        known = ", ".join(str(one) for one in c.all_seeds())
+        raise MosoError(f"seed {seed} is none of this run's seeds ({known})")
+    table = run.table(seed)
+    given, ids = table["label"].to_numpy(), table["id"].to_pylist()
+    home = run.directory.of_seed(c, seed)
+    probabilities = read_out_of_sample(home)
+    opinions = {OUT_OF_SAMPLE: doubt(probabilities, given)}
+    for name, values in run.scores(seed).items():
+        opinions[name] = suspicion(values, score_note(home, name).get("hard"))
+    order = order or (BEST if BEST in opinions else OUT_OF_SAMPLE)
+    if order not in opinions:
+        raise unknown_name("order of suspects", order, opinions)
+    actual = right_labels(run, given, ids, labels)
+    found = find_suspects(opinions[order], given, probabilities, top, actual)
+    classes = run.manifest["dataset"]["classes"]
+    named = [ids[position] for position in found.positions.tolist()]
+    if actual is None:
+        return Inquiry(found, order, named, classes, len(given), None, [])
+    wrong = actual != given
+    detections, note = _detections(opinions, given, probabilities, wrong)
+    return Inquiry(found, order, named, classes, len(given), int(wrong.sum()), detections, note)
+
+
+def check_possible(run: Run) -> None:
+    """Refuse a run in which nobody can be suspected: without classes, without scores, or of one partition."""
+    if run.configuration.classless:
+        raise MosoError(f"the samples of {run.directory} have no classes, so no label can be of the wrong one")
+    run.table()
+    check_out_of_sample(run.configuration.partitions)
+
+
+def right_labels(
+    run: Run, given: NDArray[np.int64], ids: list[Any], labels: str | None = None
+) -> NDArray[np.int64] | None:
+    """The right label of every sample, `[samples]`; None where nobody knows them.
+
+    A file of the very labels that were trained on says nothing about them: then the source's own are the right ones.
+    """
+    c = run.configuration
+    if c.dataset == CUSTOM:
+        classes = run.manifest["dataset"]["classes"]
+        return None if labels is None else _differing(read_labels(labels, len(ids), classes), given, labels)
+    if labels is None and c.labels is None and c.label_noise == 0:
+        return None
+    source = Originals.open(c)
+    places = np.array([source.position(one) for one in ids], dtype=np.int64)
+    own: NDArray[np.int64] = source.samples.labels[places]
+    if labels is None:
+        return _differing(own, given, "the source")
+    named = read_labels(labels, len(source.samples), source.samples.classes, source.samples.ids)[places]
+    return _differing(own if (named == given).all() else named, given, labels)
+
+
+def _differing(actual: NDArray[np.int64], given: NDArray[np.int64], whose: str) -> NDArray[np.int64]:
+    if (actual == given).all():
+        raise MosoError(f"the labels of {whose} are those that were trained on: there is no wrong one to detect")
+    return actual
+
+
+def _detections(
+    opinions: dict[str, NDArray[np.float64]],
+    given: NDArray[np.int64],
+    probabilities: NDArray[np.float32],
+    wrong: NDArray[np.bool_],
+) -> tuple[list[Detection], str]:
+    found = [detection(name, values, wrong) for name, values in opinions.items()]
+    try:
+        others = confident_learning(given, probabilities)
+    except MosoError as problem:
+        return sorted(found, key=lambda one: -one.auroc), f"Without confident learning beside them: {problem}."
+    found += [detection(name, one.suspicion, wrong, one.flagged) for name, one in others.items()]
+    return sorted(found, key=lambda one: -one.auroc), ""

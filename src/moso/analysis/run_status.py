@@ -1,0 +1,92 @@
+"""How a run stands, read from its directory alone: from another terminal, or another machine."""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from moso.results.directory import RunDirectory
+from moso.run.heartbeat import Running, running
+from moso.run.pieces import PIECES, stage_of
+from moso.storage.lease import Holder
+from moso.storage.store_copy import word
+
+STAGES = ("train", "score", "select", "evaluate")
+
+
+@dataclass(frozen=True)
+class StageStatus:
+    """One stage: how many of the pieces it was last begun with are done, and how it goes on.
+
+    `pieces` is 0 where it was not begun, or where nothing was left to do.
+    """
+
+    name: str
+    complete: bool
+    seconds: float
+    pieces: int
+    done: int
+    failures: tuple[str, ...]
+    lost: int
+    seconds_left: float | None
+
+
+@dataclass(frozen=True)
+class Status:
+    """All stages, the pieces at work, and the process that the run belongs to, if one does."""
+
+    stages: tuple[StageStatus, ...]
+    running: tuple[Running, ...]
+    holder: Holder | None
+    time: float
+
+
+def status(directory: RunDirectory) -> Status:
+    """How the run in this directory stands; it need not be begun."""
+    directory.pull(word)
+    directory.configuration()
+    events, now = directory.events(), time.time()
+    noted = directory.manifest().get("stages", {})
+    holder, at_work = directory.holder(), tuple(running(directory))
+    stages = tuple(_stage(name, noted.get(name, {}), events, at_work, now, holder is not None) for name in STAGES)
+    return Status(stages, at_work, holder, now)
+
+
+def _stage(
+    name: str,
+    noted: dict[str, Any],
+    events: list[dict[str, Any]],
+    at_work: tuple[Running, ...],
+    now: float,
+    held: bool,
+) -> StageStatus:
+    own = [event for event in events if _stage_of_event(event) == name]
+    begun = [number for number, event in enumerate(own) if event["event"] == "begun"]
+    since = own[begun[-1] :] if begun else []
+    pieces = int(since[0]["pieces"]) if since else 0
+    done = len({(event["what"], event["piece"]) for event in since if event["event"] == "measured"})
+    complete = bool(noted.get("complete")) and not (since and all(event["event"] != "complete" for event in since))
+    left = None
+    if held and not complete and since:
+        parts = done + sum(one.done / one.total for one in at_work if _stage_of(one.stage) == name)
+        left = (now - float(since[0]["time"])) * max(0.0, pieces - parts) / parts if parts > 0 else None
+    return StageStatus(
+        name,
+        complete,
+        float(noted.get("seconds", 0.0)),
+        pieces,
+        min(done, pieces),
+        tuple(f"{event['piece']}: {event['sentence']}" for event in since if event["event"] == "failed"),
+        sum(event["event"] == "lost" for event in since),
+        left,
+    )
+
+
+def _stage_of_event(event: dict[str, Any]) -> str | None:
+    if event["event"] in ("begun", "complete"):
+        return str(event["stage"])
+    return _stage_of(str(event.get("what")))
+
+
+def _stage_of(what: str) -> str | None:
+    """The stage of a kind of piece; None of what is no piece."""
+    return stage_of(what) if what in PIECES else None

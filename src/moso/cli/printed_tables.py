@@ -1,0 +1,95 @@
+"""The tables a run ends and a dry run begins with."""
+
+import sys
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.table import Table
+
+from moso.analysis.costs import costs
+from moso.analysis.estimate import Estimate
+from moso.evaluation.summary import lines
+from moso.report.text_table import TextTable
+from moso.report.wording import duration
+from moso.results.retrainings import all_cells
+from moso.run.job import Job
+
+
+def console() -> Console:
+    """Standard output: as wide as the terminal, or as a page where there is none.
+
+    Brackets are printed as they are; as markup, `moso-prune[cleanlab]` would lose its extra.
+    """
+    return Console(width=None if sys.stdout.isatty() else 120, highlight=False, markup=False)
+
+
+def print_summary(job: Job) -> None:
+    """Accuracy (or what takes its place) by method and ratio, what it cost, and when it has paid for itself."""
+    rows = lines(all_cells(job.directory.root))
+    ratios = sorted({line.ratio for line in rows if line.method != "full"})
+    out, c = console(), job.configuration
+    noise = f", {c.label_noise:.0%} label noise" if c.label_noise else ""
+    spread = f"mean ± standard deviation of {c.seeds} seeds" if c.seeds > 1 else "one seed"
+    measure = rows[0].measure
+    better = "" if measure.better == "higher" else ", lower is better"
+    how = f"(recipe {c.recipe}, equal {c.match}{better})"
+    out.print(f"{measure.heading} on {c.dataset}{noise}: {spread} {how}", soft_wrap=True)
+    table = Table()
+    table.add_column("share removed")
+    for ratio in ratios:
+        table.add_column(f"{ratio:g}", justify="right")
+    found = {(line.method, line.selector, line.ratio): line for line in rows}
+    for method, selector in dict.fromkeys((line.method, line.selector) for line in rows if line.method != "full"):
+        cells = [found.get((method, selector, ratio)) for ratio in ratios]
+        name = next(cell.name for cell in cells if cell is not None)
+        table.add_row(name, *("" if cell is None else cell.text for cell in cells))
+    out.print(table)
+    for line in rows:
+        if line.method == "full":
+            out.print(f"all data: {line.text}")
+    _print_costs(out, job, ratios)
+    files = [job.directory.root / name for name in ("report.html", "selections.parquet", "scores.parquet")]
+    out.print("see " + ", ".join(job.directory.named(path) for path in files if path.exists()))
+
+
+def _print_costs(out: Console, job: Job, ratios: list[float]) -> None:
+    spent = costs(job.directory, job.configuration)
+    out.print(
+        f"computation: surrogates {duration(spent.surrogates)} and scoring {duration(spent.scoring)} for one seed, "
+        f"all retrainings {duration(spent.all_retrainings)}"
+    )
+    for ratio in ratios:
+        after = spent.paid_after(ratio)
+        if after is not None:
+            out.print(f"removing {ratio:g} has paid for itself after {after} retraining{'s' if after > 1 else ''}")
+
+
+def print_tables(texts: Iterable[TextTable]) -> None:
+    """Tables of text, each with what it means below it."""
+    out = console()
+    for text in texts:
+        out.print(text.title, style="bold")
+        table = Table()
+        for number, name in enumerate(text.columns):
+            table.add_column(name, justify="right" if number else "left")
+        for row in text.rows:
+            table.add_row(*row)
+        out.print(table)
+        if text.note:
+            out.print(text.note + "\n", style="dim")
+
+
+def print_plan(job: Job, plan: Estimate) -> None:
+    """What would be done, and how long it will take."""
+    c, out = job.configuration, console()
+    test = 0 if job.data.test is None else len(job.data.test)
+    out.print(f"{c.dataset}: {len(job.data.train)} samples to train on, {test} to test on, recipe {c.recipe}")
+    table = Table(title=f"would write {job.directory}")
+    for name in ("stage", "what", "pieces", "time of one", "time in all"):
+        table.add_column(name, justify="left" if name in ("stage", "what") else "right")
+    for stage in plan.stages:
+        table.add_row(stage.name, stage.what, str(stage.pieces), duration(stage.seconds_each), duration(stage.seconds))
+    out.print(table)
+    out.print(
+        f"about {duration(plan.wall_seconds)}, {plan.workers} workers x {c.threads} threads, by a short calibration"
+    )

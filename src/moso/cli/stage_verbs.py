@@ -1,0 +1,43 @@
+"""`moso score | select | evaluate`: the stages of a run on its directory."""
+
+import typer
+
+from moso.cli.executor_options import ExecutorOptions
+from moso.cli.flags import Quiet, RunArgument, with_flags
+from moso.cli.printed_tables import print_summary
+from moso.cli.selection_options import Methods, SelectionOptions, Selectors, asked_choices
+from moso.cli.work import open_job, working
+from moso.run.stages import evaluate_stage, score_stage, select_stage
+
+
+@with_flags
+def score(run: RunArgument, method: Methods = None, selector: Selectors = None, *, options: ExecutorOptions) -> None:
+    """Gather the evidence that methods and selectors need and write the scores."""
+    job = open_job(run, options.effort)
+    choices = asked_choices(job, method, selector)
+    with working(job, options) as executor:
+        score_stage(job, executor, choices)
+    if not options.quiet:
+        typer.echo(f"scores in {job.directory.named(job.directory.root / 'scores.parquet')}")
+
+
+@with_flags
+def select(run: RunArgument, asked: SelectionOptions, quiet: Quiet = False) -> None:
+    """Choose what is kept, from scores that are there or yours; any method, selector and ratio."""
+    job = open_job(run)
+    with working(job, ExecutorOptions(workers=1, quiet=True)):
+        select_stage(job, asked.choices(job), asked.ratio or ())
+    if not quiet:
+        typer.echo(f"selections in {job.directory.named(job.directory.root / 'selections.parquet')}")
+
+
+@with_flags
+def evaluate(run: RunArgument, asked: SelectionOptions, options: ExecutorOptions) -> None:
+    """Retrain on what selections keep and on all data, and test."""
+    job = open_job(run, options.effort)
+    with working(job, options) as executor:
+        choices, ratios = asked.choices(job), asked.ratio or ()
+        select_stage(job, choices, ratios)
+        evaluate_stage(job, executor, choices, ratios)
+    if not options.quiet:
+        print_summary(job)

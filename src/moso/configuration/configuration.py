@@ -1,0 +1,366 @@
+"""The configuration: everything that decides a run's results, and nothing that only decides how fast they come.
+
+`run.toml` is this and no more: given to `moso run` it repeats the run byte for byte on the same machine.
+"""
+
+import hashlib
+import json
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+import tomli_w
+import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from moso.configuration.resolved_method import Choice, choose, read_settings, together
+from moso.data.readers import MEMORY_LIMIT_BYTES
+from moso.data.sources.registry import answers_are_numbers, fitting, may_have_pictures
+from moso.errors import MosoError, unknown_name
+from moso.evaluation.baselines import BASELINES, FEWER_STEPS
+from moso.evidence import MEAN_SHARE, Sampling
+from moso.evidence.estimators import IN_RUN
+from moso.gradients.sketch import NUMBERS
+from moso.methods import Method, find_method, methods
+from moso.scores import Form, Score
+from moso.selection import Selector, check_ratio, find_selector
+from moso.training.in_run import check_in_run
+from moso.training.recipe import Match, TrainingRecipe, load_recipe, written_recipe
+
+FORMAT: Literal[1] = 1
+# Shortcuts a user may give in place of a recipe's own settings; they are resolved into it.
+# In place of the name of a data set or network: what the caller of the library brought.
+CUSTOM = "custom"
+_BOTH = {"epochs", "batch_size", "learning_rate", "augmentation"}
+_SHORTCUTS = {*_BOTH, "retrain_epochs"}
+
+
+class Configuration(BaseModel):
+    """One run, resolved: the data, the network, how surrogates are trained and scored, what is selected and proved.
+
+    >>> configuration = Configuration.resolve({"dataset": "digits", "ratios": [0.5], "epochs": 3})
+    >>> configuration.surrogate.epochs, configuration.partitions, configuration.methods
+    (3, 5, ('moso', 'moso-standardised', 'moso-rank'))
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal[1] = FORMAT
+    dataset: str = Field("digits", description="name or path of the data")
+    labels: str | None = Field(None, description="FILE[:KEY] whose labels replace the training labels")
+    label_noise: float = Field(0.0, ge=0, le=1, description="share of samples that get a label drawn at random")
+    resize: int | None = Field(None, ge=1, description="pixels every image is scaled and cut to")
+    on_broken: Literal["stop", "skip"] = Field("stop", description="what to do with images that cannot be decoded")
+    memory_limit: float = Field(
+        MEMORY_LIMIT_BYTES / 2**30, ge=0, description="GiB of decoded images kept in memory; more stays encoded"
+    )
+    test_share: float = Field(0.2, gt=0, lt=1, description="share held out where the data has no test split")
+    classless: bool = Field(False, description="samples have no classes: numbers to predict, or a loss of the user's")
+    model: str = Field("convnet", description="the surrogate's network")
+    retrain_model: str = Field("", description="the network retrained on what is kept, if another")
+    partitions: int = Field(5, ge=1, description="the paper's I; 1 means none")
+    time_steps: int = Field(10, ge=1, description="the paper's sampled time steps, K")
+    sampling: Sampling = Field("stratified", description="how time steps are drawn; 'uniform' is the paper's")
+    risk: Literal["train", "validation", "own"] = Field(
+        "train", description="what samples are judged by: the risk of 'train', the paper's, or of 'validation' data"
+    )
+    validation: str | None = Field(None, description="name or path of the data that --risk validation means")
+    validation_share: float = Field(
+        0.0, ge=0, lt=1, description="share of the training data held out for --risk validation; 0 = none"
+    )
+    probes: int = Field(
+        0, ge=0, description="moso-adjoint: random probes of each sample's effect on its own loss; 0 = left out"
+    )
+    form: Form = Field("paper", description="'paper' or 'centred' form of the score")
+    view: Literal["evaluation", "training"] = Field(
+        "evaluation", description="scored as samples and network are in 'evaluation', or as 'training' saw them"
+    )
+    parameters: Literal["all", "head"] = Field("all", description="which parameters' gradients are compared")
+    estimator: Literal["exact", "subsampled", "sketched", "last-layer", "in-run"] = Field(
+        "exact", description="exact terms, or a cheaper estimate: subsampled, sketched, last-layer, in-run"
+    )
+    mean_share: float = Field(MEAN_SHARE, gt=0, le=1, description="subsampled: share of samples in the mean gradient")
+    sketch_numbers: int = Field(NUMBERS, ge=1, description="sketched: numbers kept of a sample's gradient")
+    score_batch_size: int | None = Field(
+        None, ge=1, description="samples a batch while scoring; found by itself if not given"
+    )
+    shard_size: int = Field(
+        0, ge=0, description="samples a shard of a partition that is scored side by side with others; 0 = no shards"
+    )
+    initialisations: int = Field(
+        2, ge=1, description="networks that el2n and grand average, each trained up to the early epoch; sources take 10"
+    )
+    early_epochs: int = Field(0, ge=0, description="epochs after which el2n and grand look; 0 = a tenth of training")
+    embedding: str = Field(
+        "trained", description="features for ssp: 'trained' without labels, FILE.npy, FILE.parquet, or timm:NAME"
+    )
+    methods: tuple[str, ...] = ("moso", "moso-standardised", "moso-rank")
+    selectors: tuple[str, ...] = Field((), description="how samples are chosen; without it, each method's own way")
+    min_per_class: int = Field(0, ge=0, description="samples that every class keeps, or all it has")
+    settings: dict[str, dict[str, Any]] = Field(
+        {}, description="NAME.SETTING=VALUE of a selector or a score, such as coverage.cut=0.2; may be repeated"
+    )
+    ratios: tuple[float, ...] = Field((0.4, 0.6, 0.8), description="shares to remove")
+    baselines: tuple[str, ...] = Field(
+        (), description="what is retrained beside the methods at equal cost: rs2, full-fewer-steps"
+    )
+    seed: int = Field(0, ge=0, description="the first seed; the samples pruned are chosen by it")
+    seeds: int = Field(3, ge=1, description="how many seeds prove it; each is the whole pipeline")
+    threads: int = Field(1, ge=1, description="threads a partition or retraining computes with")
+    device: str = Field("cpu", description="cpu, cuda, cuda:1, mps")
+    recipe: str = Field("quick", description="the recipe the two tables below started from")
+    match: Match = Field("epochs", description="what retraining on less data keeps equal")
+    surrogate: TrainingRecipe
+    retraining: TrainingRecipe
+
+    @field_validator("methods", "selectors", "ratios", "baselines", mode="before")
+    @classmethod
+    def _without_repeats(cls, values: Any) -> Any:
+        return tuple(dict.fromkeys(values)) if isinstance(values, list | tuple) else (values,)
+
+    @classmethod
+    def resolve(cls, given: dict[str, Any]) -> "Configuration":
+        """The configuration a user's settings lead to; what they did not say comes from the recipe and defaults."""
+        values = {name: value for name, value in given.items() if value is not None and value != []}
+        known = {*cls.model_fields, *_SHORTCUTS}
+        for name in values:
+            if name not in known:
+                raise unknown_name("setting", name, known)
+        if values.get("format", FORMAT) != FORMAT:
+            raise MosoError(f"format {values['format']} is not known to this version, which reads format {FORMAT}")
+        shortcuts = {name: values.pop(name) for name in _SHORTCUTS if name in values}
+        dataset = str(values.get("dataset", "digits"))
+        values.setdefault("classless", answers_are_numbers(dataset))
+        model, recipe = fitting(dataset)
+        values.setdefault("model", model)
+        # A file with a format was written by a run: its recipe is all there, whatever became of the named one.
+        named = None if "format" in values else load_recipe(str(values.setdefault("recipe", recipe)))
+        for stage in ("surrogate", "retraining"):
+            table = values.get(stage, {})
+            if not isinstance(table, dict):
+                raise MosoError(f"[{stage}] must be a table of a recipe's settings, not {table!r}")
+            start = getattr(named, stage) if named is not None else written_recipe(table, f"[{stage}]")
+            changes = {**table, **{name: value for name, value in shortcuts.items() if name in _BOTH}}
+            if stage == "retraining" and "retrain_epochs" in shortcuts:
+                changes["epochs"] = shortcuts["retrain_epochs"]
+            values[stage] = start.changed(**changes)
+        if named is not None:
+            values.setdefault("match", named.match)
+        if "settings" in values:
+            values["settings"] = read_settings(values["settings"])
+        every = "all" in values.get("methods", ())
+        if every:
+            values["methods"] = ()
+        if "none" in values.get("baselines", ()):
+            values["baselines"] = ()
+        if values.get("estimator") == IN_RUN:
+            values.setdefault("time_steps", max(1, values["surrogate"].epochs - 1))
+        values["device"] = _device(str(values.get("device", "auto")))
+        configuration = cls._validated(values)
+        if every:
+            configuration = configuration.model_copy(update={"methods": configuration.possible_methods()})
+        configuration.check()
+        return configuration
+
+    @classmethod
+    def _validated(cls, values: dict[str, Any]) -> "Configuration":
+        try:
+            return cls.model_validate(values)
+        except ValidationError as problem:
+            error = problem.errors()[0]
+            name = ".".join(str(part) for part in error["loc"])
+            message = error["msg"][0].lower() + error["msg"][1:]
+            raise MosoError(f"{name} = {error['input']!r}: {message}") from problem
+
+    @classmethod
+    def read(cls, path: Path) -> "Configuration":
+        """The configuration in a TOML file."""
+        return cls.resolve(read_toml(path))
+
+    def check(self) -> None:
+        """Refuse names that are not known and ratios that make no sense, before anything is loaded."""
+        for choice in self.choices():
+            problem = self.problem(choice)
+            if problem is not None:
+                raise MosoError(problem)
+        if self.early_epochs > self.surrogate.epochs:
+            raise MosoError(
+                f"early_epochs = {self.early_epochs} is beyond the {self.surrogate.epochs} epochs of a surrogate"
+            )
+        for ratio in self.ratios:
+            check_ratio(ratio)
+        for name in self.baselines:
+            if name not in BASELINES:
+                raise unknown_name("baseline", name, BASELINES)
+        if self.estimator == IN_RUN:
+            check_in_run(self.surrogate)
+        if self.risk != "train" and self.estimator != "exact":
+            raise MosoError(
+                f"--risk {self.risk} is differentiated exactly; it does not go with estimator {self.estimator}"
+            )
+        if self.view == "training" and (self.estimator == IN_RUN or self.shard_size):
+            other = (
+                "estimator 'in-run', which is as training sees them anyway" if self.estimator == IN_RUN else "shards"
+            )
+            raise MosoError(f"view = 'training' does not go with {other}; leave one of the two out")
+        if self.shard_size and (self.estimator != "exact" or self.risk != "train"):
+            raise MosoError(
+                f"shard_size = {self.shard_size} splits the exact scoring by the training risk; leave --shard-size out "
+                f"with estimator {self.estimator!r} and risk {self.risk!r}"
+            )
+        if self.risk != "train" and self.probes:
+            raise MosoError(
+                f"probes = {self.probes}: only the training risk has a self term to probe; leave --probes out"
+            )
+
+    def to_toml(self) -> str:
+        """The whole configuration as TOML."""
+        values = self.model_dump(mode="json", exclude_none=True)
+        return tomli_w.dumps({name: value for name, value in values.items() if value != ""})
+
+    def digest(self) -> str:
+        """A short hash of everything in it."""
+        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+    def difference(self, other: "Configuration") -> list[str]:
+        """The names of the settings in which two configurations differ."""
+        mine, theirs = self.model_dump(), other.model_dump()
+        return [name for name in mine if mine[name] != theirs[name]]
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """The (method, selector) pairs of this run, the two random baselines included."""
+        chosen = []
+        for method in self.methods:
+            chosen += [(method, selector) for selector in (self.selectors or (self.selector_of(method),))]
+        baselines = [("random", "random")] if self.classless else [("random", "random"), ("random", "balanced")]
+        return list(dict.fromkeys([*chosen, *baselines]))
+
+    def selector_of(self, method: str | Method) -> str:
+        """A method's own selector; `top` in place of one that chooses class by class where there are no classes."""
+        own = find_method(method) if isinstance(method, str) else method
+        by_class = "labels" in find_selector(own.selector).needed()
+        return "top" if self.classless and by_class and own.score is not None else own.selector
+
+    def choice(
+        self, method: str | Method, selector: str | Selector | None = None, score: Score | None = None
+    ) -> Choice:
+        """A method and a selector with this run's settings; without a selector, the method's own."""
+        return choose(method, selector or self.selector_of(method), self.settings, self.min_per_class, score)
+
+    def choices(self) -> list[Choice]:
+        """The pairs of this run, resolved."""
+        return [self.choice(method, selector) for method, selector in self.pairs()]
+
+    def needs(self) -> frozenset[str]:
+        """The evidence that the methods and selectors of this run need."""
+        return together(self.choices())
+
+    def problem(self, choice: Choice) -> str | None:
+        """Why a choice cannot be in this run, in one sentence; None where it can."""
+        needs, score = choice.needs(), choice.score
+        if self.classless and choice.min_per_class:
+            return "min_per_class counts samples of a class, but the samples have no classes"
+        if self.classless and choice.by_class():
+            return (
+                f"selector {choice.selector.name!r} chooses class by class, but the samples have no classes; use 'top'"
+            )
+        if self.classless and (choice.about_classes() or needs & {"predictions", "dynamics:probability"}):
+            return f"method {choice.method!r} looks at predicted classes, but the samples have no classes"
+        if "norms" in needs and self.estimator in (IN_RUN, "subsampled"):
+            return (
+                f"method {choice.method!r} needs the gradient norms of all samples, which estimator "
+                f"{self.estimator!r} does not measure; use --estimator exact"
+            )
+        if "norms" in needs and self.risk != "train":
+            return (
+                f"method {choice.method!r} needs gradient norms, which are not measured with --risk {self.risk}; use "
+                "--risk train"
+            )
+        if "adjoint" in needs and self.surrogate.precision != "float32":
+            return (
+                f"method {choice.method!r} differentiates training in float32, not in {self.surrogate.precision}; "
+                "use a recipe with precision 'float32'"
+            )
+        if "predictions" in needs and self.partitions < 2:
+            return (
+                f"selector {choice.selector.name!r} needs the error of each class on samples that a network did not "
+                "see; with 1 partition it sees all: give --partitions 2 or more"
+            )
+        if "embedding" in needs and self.embedding == "trained" and not may_have_pictures(self.dataset):
+            return (
+                f"method {choice.method!r} trains an embedding on pictures, and {self.dataset} has none; "
+                "give --embedding FILE with features"
+            )
+        if score is not None and score.least_epochs > self.surrogate.epochs:
+            return (
+                f"score {score.name!r} compares epochs and needs at least {score.least_epochs}, but surrogates are "
+                f"trained for {self.surrogate.epochs}; give --epochs"
+            )
+        return choice.problem()
+
+    def possible_methods(self) -> tuple[str, ...]:
+        """Every method that can be in this run, whatever the selectors it was given."""
+
+        def can_be(name: str) -> bool:
+            return all(self.problem(self.choice(name, one)) is None for one in self.selectors or (None,))
+
+        found = tuple(name for name in methods() if can_be(name))
+        if not found:
+            raise MosoError(f"no method goes with selector {', '.join(self.selectors)} here; name others")
+        return found
+
+    @property
+    def early_epoch(self) -> int:
+        """After how many epochs scores of early training look at networks: a tenth of training, at least one."""
+        return self.early_epochs or max(1, round(self.surrogate.epochs / 10))
+
+    def retrained_baselines(self) -> list[str]:
+        """The baselines that are trainings of their own: with equal steps, fewer steps on all data are not fewer."""
+        return [name for name in self.baselines if not (name == FEWER_STEPS and self.match == "steps")]
+
+    @property
+    def memory_limit_bytes(self) -> int:
+        """The memory limit in bytes."""
+        return int(self.memory_limit * 2**30)
+
+    def all_seeds(self) -> list[int]:
+        """The seeds of this run."""
+        return list(range(self.seed, self.seed + self.seeds))
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """A TOML file's settings, or one sentence about what is wrong with it."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        raise MosoError(f"{path} cannot be read as TOML: {problem}") from problem
+
+
+def _device(name: str) -> str:
+    if name == "auto":
+        if torch.cuda.is_available():
+            return "cuda"
+        return "mps" if torch.backends.mps.is_available() else "cpu"
+    _known_device(name)
+    return name
+
+
+def _known_device(name: str) -> torch.device:
+    try:
+        return torch.device(name)
+    except RuntimeError as problem:
+        raise MosoError(f"device {name!r} is not known; use cpu, cuda, cuda:1 or mps") from problem
+
+
+def available_device(name: str) -> torch.device:
+    """The device of this name, if this machine has it. A run may be led from a machine without the workers' devices.
+
+    >>> available_device("cpu")
+    device(type='cpu')
+    """
+    device = _known_device(name)
+    there = {"cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}.get(device.type, 1)
+    if (device.index or 0) >= there:
+        raise MosoError(f"device {name!r} is not available on this machine")
+    return device

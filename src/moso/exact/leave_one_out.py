@@ -1,0 +1,233 @@
+"""Definition 1 itself: every sample really left out, every network really trained again.
+
+    M(z) = L(S\\z, w_{S\\z}) - L(S\\z, w_S)
+
+`w_S` is the network after `T` updates on `S`, `w_{S\\z}` the network after as many updates from the same start
+with the same batches, without `z`. **Without** means: in the batches that hold `z` its loss weighs 0 and the
+mean is over the remaining B-1; everything else is unchanged. In particular batch-norm in training mode still
+sees the input of `z` (its statistics are part of the batch, not of the loss), and where `z` was the only sample
+of its batch the update is made with a gradient of zero, so that momentum and weight decay go on. Both risks are
+means over `S\\z` through the evaluation view in evaluation mode, summed in float64.
+
+Definition 1 speaks of optima. Here training stops after `T` updates, as it does where the score is used: at a
+true optimum no score could be positive, because `w_{S\\z}` minimises the risk of `S\\z`.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from moso.data.views import View, load, split_evenly
+from moso.errors import MosoError
+from moso.evidence import Sampling, Trajectory, TrajectoryPoint, sample_steps
+from moso.exact.stacked_models import SideBySide, at_precision, models_that_fit, runs_together
+from moso.gradients import Loss, cross_entropy
+from moso.progress import Progress, silent
+from moso.randomness import reseed, seeded
+from moso.training.loop import TrainingData
+from moso.training.recipe import TrainingRecipe
+from moso.training.schedule import learning_rate
+
+
+@dataclass(frozen=True)
+class ExactResult:
+    """The exact scores of the samples left out, and the run on all of `S` from which they are approximated."""
+
+    left_out: NDArray[np.int64]
+    """Positions of the samples left out."""
+    risk_without: NDArray[np.float64]
+    """`L(S\\z, w_{S\\z})`, a sample left out."""
+    risk_with: NDArray[np.float64]
+    """`L(S\\z, w_S)`, a sample left out."""
+    scores: NDArray[np.float64]
+    """`M(z)`, a sample left out."""
+    trajectory: Trajectory
+    """The run on all of `S`."""
+    dtype: torch.dtype
+    seconds: float
+
+    @property
+    def positive_share(self) -> float:
+        """The share of scores above zero."""
+        return float((self.scores > 0).mean())
+
+
+def exact_scores(
+    model: nn.Module,
+    data: TrainingData,
+    recipe: TrainingRecipe,
+    *,
+    seed: int,
+    total_steps: int | None = None,
+    left_out: NDArray[np.int64] | None = None,
+    evaluation_view: View | None = None,
+    loss: Loss = cross_entropy,
+    time_steps: int | None = None,
+    sampling: Sampling = "stratified",
+    models_at_once: int | None = None,
+    dtype: torch.dtype = torch.float32,
+    progress: Progress = silent,
+) -> ExactResult:
+    """Retrain without each sample of `left_out` (all of `data.positions` unless given) and take Definition 1.
+
+    `model` is the common start and is not changed. Training is that of `moso.training.loop.train` with the same
+    seed: the recipe's epochs, or exactly `total_steps` updates. The trajectory holds all steps or `time_steps`
+    sampled ones. Risks are taken through `evaluation_view`, which is `data.view` where training does not augment.
+
+    >>> from moso.data.views import as_view
+    >>> view = as_view((np.eye(4), [0, 1, 0, 1]))
+    >>> data = TrainingData(view, np.arange(4), np.arange(4, dtype=np.uint64))
+    >>> recipe = TrainingRecipe(epochs=3, batch_size=4, learning_rate=0.1, schedule="constant", momentum=0.0)
+    >>> exact_scores(nn.Linear(4, 2), data, recipe, seed=0).scores.shape
+    (4,)
+    """
+    started = time.monotonic()
+    chosen = _checked(data, recipe, data.positions if left_out is None else left_out)
+    view = data.view if evaluation_view is None else evaluation_view
+    network, loss = at_precision(model, loss, dtype)
+    run = _Run(data, recipe, seed, _total(data, recipe, total_steps))
+    first = data.view.batch(run.batches(0)[0], 0)
+    with seeded(seed, "probe"):
+        together = runs_together(network, loss, first, recipe)
+        block = models_that_fit(network, loss, first) if models_at_once is None else models_at_once
+    if block < 1:
+        raise MosoError(f"{block} models at once were asked for; at least 1 is needed")
+    if not together:
+        block = 1
+
+    kept = set(sample_steps(run.total, run.total if time_steps is None else time_steps, seed, sampling).tolist())
+    points = []
+    whole = SideBySide(network, loss, 1, recipe, together)
+
+    def keep(step: int, rate: float, epoch: int) -> None:
+        if step in kept:
+            points.append(TrajectoryPoint(step, (rate,), epoch=epoch, memory=whole.state(0)))
+
+    blocks = split_evenly(chosen, block)
+    total = run.total * (1 + len(chosen))
+    done = 0
+
+    def report(more: int) -> None:
+        nonlocal done
+        done += more
+        progress("exact leave-one-out", done, total)
+
+    run.train(whole, np.array([-1]), keep, report)
+    before = run.losses(whole, view)[0]
+    without, with_sample, scores = [], [], []
+    for positions in blocks:
+        networks = SideBySide(network, loss, len(positions), recipe, together)
+        run.train(networks, positions, None, report)
+        others = positions[:, None] != data.positions[None, :]
+        after = run.losses(networks, view)
+        without.append(_mean(after, others))
+        with_sample.append(_mean(np.broadcast_to(before, after.shape), others))
+        scores.append(_mean(after - before, others))
+    return ExactResult(
+        chosen,
+        np.concatenate(without),
+        np.concatenate(with_sample),
+        np.concatenate(scores),
+        Trajectory(points, run.total),
+        dtype,
+        time.monotonic() - started,
+    )
+
+
+@dataclass(frozen=True)
+class _Run:
+    """The batches, rates and draws that all networks share."""
+
+    data: TrainingData
+    recipe: TrainingRecipe
+    seed: int
+    total: int
+
+    def batches(self, epoch: int) -> list[NDArray[np.int64]]:
+        return self.data.epoch_batches(self.recipe.batch_size, epoch, self.seed)
+
+    def train(
+        self,
+        networks: SideBySide,
+        left_out: NDArray[np.int64],
+        on_step: Callable[[int, float, int], None] | None,
+        report: Callable[[int], None],
+    ) -> None:
+        """Train the networks, each without its own sample of `left_out` (-1: without none)."""
+        per_epoch = self.data.steps_per_epoch(self.recipe.batch_size)
+        schedule_epoch = max(1, round(self.total / self.recipe.epochs))
+        step = 0
+        with seeded(self.seed, "training"):
+            while step < self.total:
+                epoch = step // per_epoch
+                plan = self.batches(epoch)[: self.total - step]
+                for positions, batch in zip(plan, load(self.data.view, plan, epoch), strict=True):
+                    step += 1
+                    rate = learning_rate(self.recipe, step, self.total, schedule_epoch)
+                    reseed(self.seed, "update", step)
+                    losses = networks.step(batch, loss_weights(positions, left_out), rate)
+                    if not bool(torch.isfinite(losses).all()):
+                        self._refuse(losses, left_out, step, rate)
+                    if on_step is not None:
+                        on_step(step, rate, epoch)
+                    report(networks.count)
+
+    def losses(self, networks: SideBySide, view: View) -> NDArray[np.float64]:
+        """Losses of all of `S` after training, `[models, samples]`."""
+        plan = split_evenly(self.data.positions, self.recipe.batch_size)
+        parts = [networks.losses(batch).double().cpu() for batch in load(view, plan)]
+        return np.asarray(torch.cat(parts, dim=1).numpy())
+
+    def _refuse(self, losses: torch.Tensor, left_out: NDArray[np.int64], step: int, rate: float) -> None:
+        position = int(left_out[int(torch.argmin(torch.isfinite(losses).int()))])
+        which = "on all samples" if position < 0 else f"without the sample at position {position}"
+        raise MosoError(
+            f"training {which}: the loss is not finite at step {step} of {self.total} with learning rate {rate:.3g}; "
+            "lower the learning rate or clip gradients"
+        )
+
+
+def loss_weights(batch: NDArray[np.int64], left_out: NDArray[np.int64]) -> torch.Tensor:
+    """What each loss of a batch weighs for each network: the mean over all but its own sample, `[models, batch]`.
+
+    >>> loss_weights(np.array([4, 5]), np.array([5, 6]))
+    tensor([[1.0000, 0.0000],
+            [0.5000, 0.5000]], dtype=torch.float64)
+    """
+    others = torch.from_numpy(left_out[:, None] != batch[None, :])
+    return others.double() / others.sum(dim=1, keepdim=True).clamp(min=1)
+
+
+def _mean(values: NDArray[np.float64], others: NDArray[np.bool_]) -> NDArray[np.float64]:
+    return np.asarray(np.where(others, values, 0.0).sum(axis=1) / others.sum(axis=1))
+
+
+def _total(data: TrainingData, recipe: TrainingRecipe, total_steps: int | None) -> int:
+    total = recipe.epochs * data.steps_per_epoch(recipe.batch_size) if total_steps is None else total_steps
+    if total < 1:
+        raise MosoError(f"{total} training steps were asked for; at least 1 is needed")
+    return total
+
+
+def _checked(data: TrainingData, recipe: TrainingRecipe, left_out: NDArray[np.int64]) -> NDArray[np.int64]:
+    chosen = np.asarray(left_out, dtype=np.int64)
+    if len(data.positions) < 2:
+        raise MosoError(f"a set of {len(data.positions)} samples cannot leave one out; it needs at least 2")
+    if len(chosen) == 0:
+        raise MosoError("no sample was named to be left out")
+    strangers = chosen[~np.isin(chosen, data.positions)]
+    if len(strangers):
+        raise MosoError(f"sample {int(strangers[0])} cannot be left out: it is not among the samples trained on")
+    if recipe.optimizer != "sgd":
+        raise MosoError(f"exact leave-one-out trains by 'sgd', which the formula is about, not by {recipe.optimizer!r}")
+    if recipe.precision != "float32":
+        raise MosoError(
+            f"exact leave-one-out cannot train in {recipe.precision}, whose rounding is larger than what one sample "
+            "changes; use a recipe with precision 'float32'"
+        )
+    return chosen

@@ -1,0 +1,1 @@
+"""The paper's figures and tables, and our own questions, as declarations."""

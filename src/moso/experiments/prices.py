@@ -1,0 +1,158 @@
+"""What an experiment will take before it starts: runs, samples and hours, from a few real steps on made-up pictures.
+
+No data is opened: sizes of the paper's data sets are known. Everything is counted in samples that pass through a
+network forward and backward once; a time step of scoring is two such passes over the partition (docs/estimators.md),
+a look at a sample a third of one.
+"""
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from moso.analysis.estimate import ADJOINT_PROBE, ADJOINT_RUNS
+from moso.configuration.configuration import Configuration
+from moso.configuration.resolved_method import together
+from moso.data.samples import StoredSamples
+from moso.experiments.cells import Cell, by_pipeline
+from moso.experiments.exact_cells import ExactCell
+from moso.experiments.places import Place, place_of
+from moso.models import build_model
+from moso.run.work_plan import averages, columns, needs_reference, needs_surrogates
+from moso.selection import kept_count
+from moso.training.loop import TrainingData, threads, train
+from moso.training.recipe import TrainingRecipe
+
+SCORING = 2.0
+LOOK = 1 / 3
+STEPS = 4
+STEP_SECONDS = 1.0
+# Copies of a sample in every forward and backward pass of a training without labels.
+_VIEWS = 2
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Work of one kind on one network: how many runs of it, how many samples pass, and seconds of one process."""
+
+    what: str
+    network: str
+    runs: int
+    samples: float
+    seconds: float
+
+
+@dataclass
+class _Sum:
+    runs: int = 0
+    samples: float = 0.0
+
+
+@dataclass
+class Calibration:
+    """Seconds a sample takes, found once for every network, size of picture and way of training."""
+
+    known: dict[tuple[str, tuple[int, ...], int, str], float] = field(default_factory=dict)
+
+    def seconds(self, network: str, place: Place, recipe: TrainingRecipe, configuration: Configuration) -> float:
+        """Seconds of one process for a sample forward and backward."""
+        key = network, place.shape, place.classes, configuration.device
+        if key not in self.known:
+            with threads(configuration.threads):
+                self.known[key] = _measured(network, place, recipe, configuration.device)
+        return self.known[key]
+
+
+def _measured(network: str, place: Place, recipe: TrainingRecipe, device: str) -> float:
+    """Few samples first, to see how many make a step of about a second."""
+    few = _step_seconds(network, place, recipe, device, 8) / 8
+    size = int(np.clip(STEP_SECONDS / few, 8, recipe.batch_size))
+    return few if size < 16 else _step_seconds(network, place, recipe, device, size) / size
+
+
+def _step_seconds(network: str, place: Place, recipe: TrainingRecipe, device: str, size: int) -> float:
+    images = np.random.default_rng(0).integers(0, 255, (size, *place.shape), dtype=np.uint8)
+    labels = np.arange(size) % min(size, place.classes)
+    samples = StoredSamples.from_arrays(images, labels, classes=[str(one) for one in range(place.classes)])
+    model = build_model(network, place.shape, place.classes, seed=0).to(device)
+    data = TrainingData(samples.training_view(recipe.augmentation, 0), np.arange(size), samples.keys)
+    marks: list[float] = []
+    train(
+        model,
+        data,
+        recipe.changed(batch_size=size, epochs=STEPS),
+        seed=0,
+        total_steps=STEPS,
+        on_step=lambda *_: marks.append(time.monotonic()),
+    )
+    return float(np.median(np.diff(marks)))
+
+
+def estimate(cells: Sequence[Cell | ExactCell], calibration: Calibration | None = None) -> list[Cost]:
+    """What these cells take, by kind of work; pipelines that cells share are counted once."""
+    calibration = calibration or Calibration()
+    found: dict[tuple[str, str], tuple[_Sum, float]] = {}
+    for own in by_pipeline(cell for cell in cells if isinstance(cell, Cell)):
+        c, place = own[0].configuration, place_of(own[0].arm.data)
+        for what, network, runs, samples in [*_evidence(c, place, own), *_retrainings(c, place, own)]:
+            each = calibration.seconds(network, place, c.retraining, c)
+            total, seconds = found.get((what, network), (_Sum(), 0.0))
+            total.runs, total.samples = total.runs + runs, total.samples + samples
+            found[what, network] = total, seconds + samples * each
+    costs = [Cost(*names, total.runs, total.samples, seconds) for names, (total, seconds) in found.items()]
+    exact = [cell for cell in cells if isinstance(cell, ExactCell)]
+    if exact:
+        costs.append(_exact(exact))
+    return costs
+
+
+Work = tuple[str, str, int, float]
+
+
+def _evidence(c: Configuration, place: Place, cells: Iterable[Cell]) -> list[Work]:
+    choices = [cell.choice for cell in cells if cell.choice is not None]
+    needs, n, epochs = together(choices), _trained_on(c, place), c.surrogate.epochs
+    found: list[Work] = []
+    if needs_surrogates(needs):
+        found.append(("surrogates", c.model, c.partitions, n * epochs))
+    if "terms" in needs:
+        passes = SCORING + (LOOK if c.view == "training" else 0.0)
+        found.append(("scoring", c.model, c.partitions * c.time_steps, passes * n * c.time_steps))
+    if "adjoint" in needs:
+        runs = ADJOINT_RUNS + ADJOINT_PROBE * c.probes
+        found.append(("adjoint", c.model, c.partitions, runs * n * epochs))
+    if any(choice.method.startswith("moso-robust") for choice in choices):
+        found.append(("robust scoring", c.model, c.partitions * c.time_steps, SCORING * n * c.time_steps))
+    if needs_reference(needs) and c.partitions > 1:
+        found.append(("references", c.model, 1, n * epochs))
+    if averages(needs):
+        found.append(("references", c.model, c.initialisations - 1, n * c.early_epoch * (c.initialisations - 1)))
+    if "embedding" in needs:
+        found.append(("embeddings", c.model, 1, _VIEWS * n * epochs))
+    looks = ("features" in needs) + bool(columns(needs, "final")) + 2 * ("influences" in needs)
+    looks += c.initialisations * (("early-errors" in needs) + 3 * ("early-norms" in needs))
+    if looks:
+        found.append(("looking", c.model, looks, LOOK * looks * n))
+    return found
+
+
+def _retrainings(c: Configuration, place: Place, cells: Iterable[Cell]) -> list[Work]:
+    found: list[Work] = []
+    for cell in cells:
+        own = cell.retraining
+        n = _trained_on(c, place)
+        kept = n if own.match == "steps" else kept_count(n, own.ratio)
+        found.append(("retraining", own.network, 1, float(c.retraining.epochs * kept)))
+    return found
+
+
+def _trained_on(c: Configuration, place: Place) -> int:
+    return round(place.train * (1 - c.validation_share))
+
+
+def _exact(cells: Sequence[ExactCell]) -> Cost:
+    """Every sample is left out: a training of all others each. Small networks side by side, some million a second."""
+    samples = float(sum(cell.samples**2 * cell.steps for cell in cells))
+    networks = ", ".join(dict.fromkeys(cell.network for cell in cells))
+    return Cost("leave-one-out", networks, len(cells), samples, samples / 1e6)

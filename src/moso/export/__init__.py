@@ -1,0 +1,1 @@
+"""The pruned data as files: image folders, Parquet, texts."""

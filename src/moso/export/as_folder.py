@@ -1,0 +1,121 @@
+"""The pruned data as a folder of images: `train/CLASS/IMAGE`, and `val/CLASS/IMAGE` if the test is wanted.
+
+Samples of an image folder keep their path, so their ids stay the same; a sample whose label was changed goes to the
+folder of the label it was trained as. A class whose name cannot be a folder's gets one that can, and a `words.txt`
+says what it is really called. Classes of a folder are numbered in the order of their folders' names.
+"""
+
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from moso.data.images import EncodedReader
+from moso.errors import MosoError
+from moso.export.split import Row, Split
+from moso.progress import Progress
+from moso.results.originals import Originals
+
+_FOLDERS = {"train": "train", "test": "val"}
+_LONGEST = 100
+# Names that Windows keeps for devices, whatever follows the dot.
+_DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
+
+
+def write_image_folder(splits: Mapping[str, Split], root: Path, link: bool, progress: Progress) -> None:
+    """Write the images of all splits below `root`: copies, or links to the originals."""
+    train = splits["train"]
+    if not train.has_pictures:
+        raise MosoError("the inputs are no pictures, so they make no image folder; export --format parquet-data")
+    folders = class_folders(train.samples.classes, train.originals)
+    _write_words(root / "words.txt", folders, train.samples.classes)
+    total, done = sum(len(split.positions) for split in splits.values()), 0
+    for name, split in splits.items():
+        place = root / _FOLDERS[name]
+        # Numbers of equal width, so that the order of the names is that of the rows.
+        width = len(str(pc.max(split.samples.ids).as_py()))
+        taken: set[str] = set()
+        for rows in split.blocks():
+            for row in rows:
+                content, suffix = split.image(row.id)
+                own = _free(_image_name(row, folders[row.label], suffix, width), taken)
+                _write(place, own, content, link)
+            done += len(rows)
+            progress("exporting", done, total)
+
+
+def class_folders(classes: Sequence[str], originals: Originals) -> list[str]:
+    """A folder for every class: the one its images have in the source, or its name made safe."""
+    own: dict[int, str] = {}
+    if isinstance(originals.samples.reader, EncodedReader) and pa.types.is_string(originals.samples.ids.type):
+        for sample_id, label in zip(originals.samples.ids.to_pylist(), originals.samples.labels.tolist(), strict=True):
+            own.setdefault(label, sample_id.partition("/")[0])
+    found, taken = [], set[str]()
+    for label, name in enumerate(classes):
+        folder = safe_name(own.get(label, name))
+        # Folders that differ only in case are one folder on many systems.
+        while folder.casefold() in taken:
+            folder = f"{folder}-{label}"
+        taken.add(folder.casefold())
+        found.append(folder)
+    return found
+
+
+def safe_name(name: str) -> str:
+    """A name that is one file or folder on every system, never hidden and never a path out of where it is put.
+
+    >>> safe_name("great white shark"), safe_name("../../x"), safe_name("a/b: c?"), safe_name("..")
+    ('great white shark', '_.._x', 'a_b_ c_', '_')
+    """
+    safe = re.sub(r'[<>:"/\\|?*\x00-\x1f\x7f]', "_", name).strip(" .")
+    while len(safe.encode()) > _LONGEST:
+        safe = safe[:-1].strip(" .")
+    return f"_{safe}" if not safe or _DEVICES.fullmatch(safe) else safe
+
+
+def _write_words(path: Path, folders: Sequence[str], classes: Sequence[str]) -> None:
+    """Real names for folders that could not have them, if they survive the way `words.txt` is read."""
+    lines = [
+        f"{folder}\t{name}\n"
+        for folder, name in zip(folders, classes, strict=True)
+        if folder != name and name == name.split(",")[0].strip() and len(name.splitlines()) == 1
+    ]
+    if lines:
+        path.write_text("".join(lines), encoding="utf-8")
+
+
+def _image_name(row: Row, folder: str, suffix: str, width: int) -> str:
+    """Where an image goes: where it was below its class, or the class folder and a name made from its id."""
+    if isinstance(row.id, int):
+        return f"{folder}/{row.id:0{width}}{suffix}"
+    if row.id.startswith(f"{folder}/"):
+        return row.id
+    flat = str(PurePosixPath(row.id).with_suffix("")).replace("/", "__")
+    return f"{folder}/{safe_name(flat)}{suffix}"
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """The name, or one like it that no other sample has."""
+    path, number = PurePosixPath(name), 2
+    while name in taken:
+        name, number = str(path.with_name(f"{path.stem}-{number}{path.suffix}")), number + 1
+    taken.add(name)
+    return name
+
+
+def _write(place: Path, name: str, content: Path | bytes, link: bool) -> None:
+    if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
+        raise MosoError(f"sample {name!r} would be written outside the target folder")
+    target = place / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(content, bytes):
+        if link:
+            raise MosoError("--link needs image files to point to, and this data has none; leave it out to get copies")
+        target.write_bytes(content)
+    elif link:
+        target.symlink_to(content.resolve())
+    else:
+        shutil.copyfile(content, target)

@@ -1,0 +1,126 @@
+"""The pruned data as Parquet that `parquet:`, `text:` and Hugging Face `datasets` open again, class names and all.
+
+Images are in Hugging Face's layout, `image: struct<bytes, path>`; texts are a column `text`; numbers are a column a
+feature, under their own names where they came from a Parquet file. Beside them `label`, the class index, or `target`,
+the number to predict, and `id`, the sample's id.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from moso.data.sources.location import split_options
+from moso.data.sources.parquet import find_files
+from moso.data.sources.tables import choose_columns
+from moso.export.split import Row, Split
+from moso.progress import Progress
+
+_IMAGE = pa.struct({"bytes": pa.binary(), "path": pa.string()})
+# Beyond this many, a column a feature serves nobody, and they go into one column of lists.
+MOST_COLUMNS = 1_000
+
+
+def write_parquet(split: Split, dataset: str, path: Path, progress: Progress) -> None:
+    """One split as a Parquet file; `dataset` is the name the data was opened by."""
+    inputs = _input_schema(split, dataset)
+    answer = _answer_field(split)
+    schema = pa.schema([*inputs, answer, pa.field("id", split.samples.ids.type)])
+    described = {field.name: _description(field.type) for field in schema}
+    if split.samples.classes:
+        described[answer.name] = {"names": list(split.samples.classes), "_type": "ClassLabel"}
+    schema = schema.with_metadata({"huggingface": json.dumps({"info": {"features": described}})})
+    done = 0
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for rows in split.blocks():
+            columns = _inputs(split, rows, inputs)
+            answers = [row.label if row.target is None else row.target for row in rows]
+            own = [pa.array(answers, answer.type), pa.array([row.id for row in rows], split.samples.ids.type)]
+            writer.write_table(pa.Table.from_arrays([*columns, *own], schema=schema))
+            done += len(rows)
+            progress("exporting", done, len(split.positions))
+
+
+def _input_schema(split: Split, dataset: str) -> pa.Schema:
+    if split.has_pictures:
+        return pa.schema({"image": _IMAGE})
+    return pa.schema({"text": pa.string()}) if split.has_texts else _number_schema(split, dataset)
+
+
+def _answer_field(split: Split) -> pa.Field:
+    targets = split.samples.targets
+    if targets is None:
+        return pa.field("label", pa.int64())
+    return pa.field("target", pa.float32() if targets.ndim == 1 else pa.list_(pa.float32(), targets.shape[1]))
+
+
+def _inputs(split: Split, rows: list[Row], schema: pa.Schema) -> list[pa.Array]:
+    if split.has_pictures:
+        return _images(split, rows)
+    if split.has_texts:
+        return [pa.array([split.originals.text(row.id) for row in rows], pa.string())]
+    return _numbers(split, rows, schema)
+
+
+def _images(split: Split, rows: list[Row]) -> list[pa.Array]:
+    images = []
+    for row in rows:
+        content, suffix = split.image(row.id)
+        encoded = content.read_bytes() if isinstance(content, Path) else content
+        images.append({"bytes": encoded, "path": row.id if isinstance(row.id, str) else f"{row.id}{suffix}"})
+    return [pa.array(images, _IMAGE)]
+
+
+def _number_schema(split: Split, dataset: str) -> pa.Schema:
+    shape = split.originals.samples.shape
+    if len(shape) == 1 and shape[0] <= MOST_COLUMNS:
+        plain = [f"feature_{number}" for number in range(shape[0])]
+        return pa.schema({name: pa.float32() for name in _own_names(dataset, shape[0]) or plain})
+    kind: pa.DataType = pa.float32()
+    for size in reversed(shape):
+        kind = pa.list_(kind, size)
+    return pa.schema({"features": kind})
+
+
+def _own_names(dataset: str, count: int) -> list[str]:
+    """The feature columns of a Parquet source, if each feature is one and they will be found again by themselves."""
+    scheme, _, location = dataset.partition(":")
+    if scheme != "parquet":
+        return []
+    place, options = (location, {}) if Path(location).exists() else split_options(location)
+    file = find_files(Path(place).expanduser())[0][0]
+    names = list(choose_columns(pq.read_schema(file), options, {}, str(file)).features)
+    if len(names) != count:
+        return []
+    own = pa.schema({**{name: pa.float32() for name in names}, "label": pa.int64(), "id": pa.int64()})
+    return names if list(choose_columns(own, {}, {}, str(file)).features) == names else []
+
+
+def _numbers(split: Split, rows: list[Row], schema: pa.Schema) -> list[pa.Array]:
+    values = split.numbers(rows)
+    if schema.names == ["features"] and pa.types.is_fixed_size_list(schema.field("features").type):
+        return [_nested(values, schema.field("features").type)]
+    return [pa.array(np.ascontiguousarray(column)) for column in values.T]
+
+
+def _nested(values: NDArray[np.float32], kind: pa.DataType) -> pa.Array:
+    """`[n, a, b]` as n lists of a lists of b numbers."""
+    sizes = values.shape[1:]
+    array: Any = pa.array(values.reshape(-1))
+    for size in reversed(sizes):
+        array = pa.FixedSizeListArray.from_arrays(array, size)
+    return array.cast(kind)
+
+
+def _description(kind: pa.DataType) -> dict[str, Any]:
+    """A column in the words of Hugging Face `datasets`."""
+    if kind == _IMAGE:
+        return {"_type": "Image"}
+    if pa.types.is_fixed_size_list(kind):
+        return {"feature": _description(kind.value_type), "length": kind.list_size, "_type": "Sequence"}
+    names = {pa.float32(): "float32", pa.int64(): "int64", pa.string(): "string"}
+    return {"dtype": names.get(kind, str(kind)), "_type": "Value"}

@@ -1,0 +1,50 @@
+"""The pruned texts in the layout of the file they came from: all its columns, under the labels that were trained on."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from moso.data.sources.text import columns_of, find_text
+from moso.data.sources.text_files import read_records, with_label, write_records
+from moso.errors import MosoError
+from moso.export.split import Split
+from moso.progress import Progress
+
+
+def text_file(dataset: str, test: bool = False) -> Path:
+    """The file that a split's texts are in; a test split that was held out is in the training file."""
+    scheme, _, location = dataset.partition(":")
+    if scheme != "text":
+        raise MosoError(f"{dataset} is no file of texts, so there is no layout to keep; export --format parquet-data")
+    train_file, test_file, _ = find_text(location)
+    return test_file if test and test_file is not None else train_file
+
+
+def write_texts(split: Split, dataset: str, path: Path, progress: Progress, test: bool = False) -> None:
+    """Write the rows of one split; `dataset` is the name the data was opened by."""
+    source, options = text_file(dataset, test), find_text(dataset.partition(":")[2])[2]
+    write_records(path, _kept(split, source, options, progress), like=source)
+
+
+def _kept(split: Split, source: Path, options: Any, progress: Progress) -> Iterator[dict[str, Any]]:
+    """The kept rows in the order of the file, which is that of the data set."""
+    rows = (row for block in split.blocks() for row in block)
+    wanted, done = next(rows, None), 0
+    column = ""
+    for number, record in enumerate(read_records(source)):
+        if wanted is None:
+            return
+        if number != wanted.id:
+            continue
+        column = column or columns_of(source, list(record.values), options)[1]
+        yield _as_trained(split, record.values, column, wanted.label)
+        wanted, done = next(rows, None), done + 1
+        progress("exporting", done, len(split.positions))
+
+
+def _as_trained(split: Split, values: dict[str, Any], column: str, label: int) -> dict[str, Any]:
+    classes = split.samples.classes
+    if not classes:
+        return values
+    name: Any = classes[label] if isinstance(values[column], str) else type(values[column])(label)
+    return values if values[column] == name else with_label(values, column, name)

@@ -1,0 +1,229 @@
+"""`moso export`: what a selection keeps, for other programs: as indices, or as the pruned data itself.
+
+Indices: `csv` and `parquet` have a row a kept sample (id, position, label, and in Parquet the score of the method),
+`npy` has the positions as int64, or the ids. Data: `parquet-data` (`export_parquet`), `folder` (`export_folder`) and
+`text` (`export_text`).
+
+Labels are the ones that were trained on: where a run replaced labels or made them noisy, those. Everything is
+written to a temporary name beside the target and renamed, so that a target is whole or not there.
+"""
+
+import csv
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from moso.configuration import CUSTOM
+from moso.data.sources.text_files import SUFFIXES
+from moso.errors import MosoError, unknown_name
+from moso.export.as_folder import write_image_folder
+from moso.export.as_parquet import write_parquet
+from moso.export.as_text import text_file, write_texts
+from moso.export.split import Split, check_unchanged
+from moso.files import TEMPORARY, replacing, write_json, write_table
+from moso.progress import Progress, silent
+from moso.results.originals import Originals
+from moso.results.overrides import overrides_digest
+from moso.results.reading import Run
+from moso.results.selections import Selection, read_selection
+
+_INDICES = ("csv", "npy", "parquet")
+FORMATS = (*_INDICES, "parquet-data", "folder", "text")
+# Files that can only be texts; .csv and .parquet are indices unless the format says otherwise.
+_TEXT_SUFFIXES = (".txt", ".label", ".tsv", ".jsonl")
+# A folder is overwritten only if this is in it: then it is an export, and nobody's photographs.
+_MARKER = ".moso-export.json"
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written, and where."""
+
+    path: Path
+    selection: Selection
+    samples: int
+
+
+def export_kept(
+    run: Run,
+    out: Path | str,
+    *,
+    method: str | None = None,
+    selector: str | None = None,
+    ratio: float | None = None,
+    seed: int | None = None,
+    overrides: Path | None = None,
+    form: str | None = None,
+    ids: bool = False,
+    with_test: bool = False,
+    link: bool = False,
+    overwrite: bool = False,
+    progress: Progress = silent,
+) -> Exported:
+    """Write what a selection keeps; without a `form`, the suffix of `out` says how.
+
+    What is not said of method, selector, ratio and seed must be clear from what the run has selected.
+
+    >>> import moso, tempfile
+    >>> images, labels = np.random.default_rng(0).integers(0, 255, (40, 1, 8, 8)).astype("uint8"), np.arange(40) % 2
+    >>> pruned = moso.prune((images, labels), ratio=0.7, model="mlp-w8", recipe="quick", time_steps=2, partitions=1)
+    >>> exported = export_kept(pruned.run, Path(tempfile.mkdtemp()) / "kept.npy")
+    >>> bool((np.load(exported.path) == pruned.kept).all())
+    True
+    """
+    target = Path(out)
+    form = _form(target, form, run.configuration.dataset)
+    _check_options(form, ids, with_test, link)
+    if seed is not None and seed not in run.configuration.all_seeds():
+        known = ", ".join(str(one) for one in run.configuration.all_seeds())
+        raise MosoError(f"seed {seed} is none of this run's seeds ({known})")
+    by_hand = "" if overrides is None else overrides_digest(overrides)
+    selection = run.selection(method, ratio, selector, seed, by_hand)
+    kept = np.flatnonzero(read_selection(run.directory.root, selection))
+    exported = Exported(target, selection, len(kept))
+    if form in _INDICES:
+        with _file(target, overwrite) as temporary:
+            _write_indices(run, selection, kept, form, ids, temporary)
+        return exported
+
+    dataset = run.configuration.dataset
+    suffix = text_file(dataset).suffix if form == "text" else ".parquet"
+    splits = _splits(run, kept, with_test)
+    if form == "text" and target.suffix.lower() in set(SUFFIXES) - {suffix.lower()}:
+        raise MosoError(f"the texts come from a {suffix} file and stay one: end {target.name} in {suffix}")
+    if form != "folder" and target.suffix.lower() == suffix.lower():
+        if with_test:
+            raise MosoError(f"--with-test writes train{suffix} and test{suffix}: give a folder instead of {target}")
+        with _file(target, overwrite) as temporary:
+            _write_split(form, "train", splits["train"], dataset, temporary, progress)
+        return exported
+    _check_outside(run, target)
+    with _folder(target, overwrite) as temporary:
+        if form == "folder":
+            write_image_folder(splits, temporary, link, progress)
+        else:
+            for name, split in splits.items():
+                own = text_file(dataset, test=name == "test").suffix if form == "text" else suffix
+                _write_split(form, name, split, dataset, temporary / f"{name}{own}", progress)
+        write_json(temporary / _MARKER, {"dataset": run.configuration.dataset, **asdict(selection)})
+    return exported
+
+
+def _write_split(form: str, name: str, split: Split, dataset: str, path: Path, progress: Progress) -> None:
+    if form == "text":
+        write_texts(split, dataset, path, progress, test=name == "test")
+    else:
+        write_parquet(split, dataset, path, progress)
+
+
+def _form(target: Path, form: str | None, dataset: str) -> str:
+    if form is None:
+        suffix = target.suffix.lower()
+        texts = suffix in _TEXT_SUFFIXES and dataset.startswith("text:")
+        form = "text" if texts else suffix.removeprefix(".")
+        if form not in (*_INDICES, "text"):
+            raise MosoError(
+                f"the name {target.name} does not say what to write; end it in .csv, .npy or .parquet, "
+                "or give --format parquet-data, --format folder or --format text"
+            )
+    if form not in FORMATS:
+        raise unknown_name("format", form, FORMATS)
+    return form
+
+
+def _check_options(form: str, ids: bool, with_test: bool, link: bool) -> None:
+    if ids and form != "npy":
+        raise MosoError(f"--ids belongs to npy; format {form} has the ids anyway")
+    if with_test and form in _INDICES:
+        raise MosoError(f"--with-test belongs to parquet-data, folder and text; format {form} lists training samples")
+    if link and form != "folder":
+        raise MosoError(f"--link belongs to format folder, not to {form}")
+
+
+def _write_indices(run: Run, selection: Selection, kept: NDArray[np.int64], form: str, ids: bool, path: Path) -> None:
+    table = run.table(selection.seed)
+    if form == "npy":
+        column = table["id"].to_numpy()[kept] if ids else kept
+        with path.open("wb") as file:
+            # Text of any length as fixed-width text: an array of objects would have to be pickled.
+            np.save(file, column.astype(np.str_) if column.dtype == object else column, allow_pickle=False)
+        return
+    rows = table.select(["id", "label"]).take(pa.array(kept)).add_column(1, "position", pa.array(kept))
+    if form == "csv":
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(rows.column_names)
+            writer.writerows(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+        return
+    scores = run.score_of(selection.method, selection.seed)
+    if scores is not None:
+        rows = rows.append_column("score", pa.array(scores[kept]))
+    write_table(path, rows.replace_schema_metadata({"moso": json.dumps(asdict(selection))}))
+
+
+def _splits(run: Run, kept: NDArray[np.int64], with_test: bool) -> dict[str, Split]:
+    if run.configuration.dataset == CUSTOM:
+        raise MosoError(
+            f"{run.directory} was made from data in memory, which only its maker has; "
+            "export indices (csv, npy, parquet) and take them from it"
+        )
+    train = run.samples("train")
+    check_unchanged(run, train, "train")
+    splits = {"train": Split(train, Originals.open(run.configuration), kept)}
+    if with_test:
+        test = run.samples("test")
+        check_unchanged(run, test, "test")
+        splits["test"] = Split(test, Originals.open(run.configuration, test=True), np.arange(len(test)))
+    return splits
+
+
+def _check_outside(run: Run, target: Path) -> None:
+    scheme, _, place = run.configuration.dataset.partition(":")
+    if scheme == "folder" and target.resolve().is_relative_to(Path(place).expanduser().resolve()):
+        raise MosoError(f"{target} is inside the data it is made from, which would gain a class; choose another place")
+
+
+@contextmanager
+def _file(target: Path, overwrite: bool) -> Iterator[Path]:
+    """A temporary path that becomes the file `target` in the end."""
+    if target.is_dir():
+        raise MosoError(f"{target} is a folder; a file is to be written there")
+    if target.exists() and not overwrite:
+        raise MosoError(f"{target} is there already; give --overwrite to replace it")
+    with replacing(target) as temporary:
+        yield temporary
+
+
+@contextmanager
+def _folder(target: Path, overwrite: bool) -> Iterator[Path]:
+    """A temporary folder that becomes `target` in the end; what was there goes only when the new one is whole."""
+    if target.exists():
+        if not target.is_dir():
+            raise MosoError(f"{target} is a file; a folder is to be written there")
+        if any(target.iterdir()):
+            if not overwrite:
+                raise MosoError(f"{target} is there already; give --overwrite to replace it")
+            if not (target / _MARKER).is_file():
+                raise MosoError(f"{target} was not written by moso export and is not overwritten; remove it yourself")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary, old = (target.with_name(f".{target.name}.{os.getpid()}{part}{TEMPORARY}") for part in ("", ".old"))
+    temporary.mkdir()
+    try:
+        yield temporary
+        if target.exists():
+            target.rename(old)
+        temporary.rename(target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if target.exists():
+            shutil.rmtree(old, ignore_errors=True)
+        elif old.exists():
+            old.rename(target)

@@ -1,0 +1,1 @@
+"""What `moso compare` writes: tables, plots, files."""

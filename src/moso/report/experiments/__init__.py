@@ -1,0 +1,1 @@
+"""The pages of `moso reproduce`: tables and plots of experiments."""

@@ -1,0 +1,60 @@
+"""The methods here beside what others printed for the same comparison: how far each is from random selection, and the
+order that they come in."""
+
+from collections.abc import Sequence
+
+from moso.evaluation.standings import RANDOM, Row, compared
+from moso.experiments.declaration import Published
+from moso.report.experiments.experiment_tables import Finished, entries_of
+from moso.report.text_table import TextTable
+from moso.report.wording import percent
+
+# Of fewer an order says nothing.
+_ORDERED = 3
+
+
+def published_tables(finished: Sequence[Finished], published: Published | None) -> list[TextTable]:
+    """A line a method that both have: its difference to random selection, here and there, and Spearman's of the two."""
+    if published is None:
+        return []
+    rows = compared(entries_of(finished))
+    ratios = sorted({row.entry.ratio for row in rows} & set(published.removed))
+    here = {ratio: _differences(rows, ratio, published) for ratio in ratios}
+    here = {ratio: own for ratio, own in here.items() if len(own) >= _ORDERED}
+    if not here:
+        return []
+    methods = dict.fromkeys(name for ratio, own in here.items() for name in published.removed[ratio] if name in own)
+    texts = [
+        [name, *(text for ratio in here for text in _pair(name, here[ratio], published, ratio))] for name in methods
+    ]
+    texts.append(
+        [
+            "Spearman of the two orders",
+            *(text for ratio in here for text in (_order(here[ratio], published, ratio), "")),
+        ]
+    )
+    columns = ["method", *(text for ratio in here for text in (f"{percent(ratio)} removed, here", "published"))]
+    note = f"Points above or below random selection; published: {published.source}."
+    return [TextTable("beside published numbers", columns, texts, note)]
+
+
+def _differences(rows: Sequence[Row], ratio: float, published: Published) -> dict[str, float]:
+    """Paired differences to the better random selection, of the methods that others have as well."""
+    own = {
+        row.entry.method: row.against_random.value
+        for row in rows
+        if row.entry.ratio == ratio and row.entry.method != RANDOM and row.against_random is not None
+    }
+    return {RANDOM: 0.0, **{name: value for name, value in own.items() if name in published.removed[ratio]}}
+
+
+def _pair(name: str, here: dict[str, float], published: Published, ratio: float) -> list[str]:
+    there = published.removed[ratio]
+    return [f"{here[name]:+.1f}", f"{there[name] - there[RANDOM]:+.1f}"] if name in here else ["", ""]
+
+
+def _order(here: dict[str, float], published: Published, ratio: float) -> str:
+    from scipy.stats import spearmanr  # takes half a second
+
+    there = published.removed[ratio]
+    return f"{float(spearmanr(list(here.values()), [there[name] for name in here]).statistic):.2f}"

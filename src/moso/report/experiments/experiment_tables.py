@@ -1,0 +1,269 @@
+"""What the table of an experiment says, as tables to read: means, spreads, seeds, and paired differences to random."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moso.evaluation.standings import RANDOM, Entry, compared, entries, is_method
+from moso.evaluation.statistics import Interval, paired_difference
+from moso.evaluation.summary import FULL
+from moso.experiments.cells import Cell
+from moso.experiments.places import place_of
+from moso.report.run_views import told_apart
+from moso.report.text_table import TextTable
+from moso.report.wording import duration, percent
+
+Row = Mapping[str, Any]
+MOSO = "moso"  # what the names of all its combinations begin with
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The finished cells of an experiment: what was declared, and its line in the table."""
+
+    cell: Cell
+    row: Row
+
+    @property
+    def label(self) -> str:
+        """The line it belongs to where arms are an axis."""
+        method, selector = self.cell.retraining.method, self.cell.retraining.selector
+        name = entries([self.row])[0].name
+        for contender in self.cell.arm.contenders:
+            if contender.method == method and contender.selector in (None, selector):
+                name = contender.label or name
+        series = "" if method == RANDOM else self.cell.arm.series
+        return f"{name}, {series}" if series else name
+
+
+def by_arm(finished: Sequence[Finished]) -> dict[str, list[Finished]]:
+    """Finished cells by the name of their arm; arms of one name are one."""
+    found: dict[str, list[Finished]] = {}
+    for one in finished:
+        found.setdefault(one.cell.arm.name, []).append(one)
+    return found
+
+
+def entries_of(finished: Sequence[Finished]) -> list[Entry]:
+    """Seeds gathered, all data first, then as declared; what not every ratio has is not moved up by those that do."""
+    found = entries(told_apart([one.row for one in finished]))
+    names = list(dict.fromkeys(entry.name for entry in found))
+    return sorted(found, key=lambda entry: (entry.method != FULL, names.index(entry.name), entry.ratio))
+
+
+def split_of(finished: Sequence[Finished]) -> str:
+    """What their accuracies were measured on."""
+    return " and ".join(dict.fromkeys(place_of(one.cell.arm.data).split for one in finished))
+
+
+def ratio_tables(finished: Sequence[Finished]) -> list[TextTable]:
+    """A table an arm: a line a contender, at every ratio what it reached and how far from random selection that is."""
+    return [_ratio_table(name, own) for name, own in by_arm(finished).items()]
+
+
+def _ratio_table(name: str, finished: Sequence[Finished]) -> TextTable:
+    found = entries_of(finished)
+    rows = compared(found, int(finished[0].row["test"]))
+    ratios = sorted({row.entry.ratio for row in rows if row.entry.method != FULL})
+    lines: dict[str, dict[float, list[str]]] = {}
+    for row in rows:
+        reached = reached_text(row.entry)
+        if row.entry.method == FULL:
+            lines["all data"] = {ratio: [reached, ""] for ratio in ratios}
+            continue
+        standing = "the baseline" if row.random is row.entry else interval_text(row.against_random)
+        lines.setdefault(row.entry.name, {})[row.entry.ratio] = [reached, standing]
+    columns = ["method", *(text for ratio in ratios for text in (f"{percent(ratio)} removed", "against random"))]
+    texts = [[line, *(text for ratio in ratios for text in own.get(ratio, ["", ""]))] for line, own in lines.items()]
+    note = "Mean ± standard deviation (seeds); paired difference to the better random selection with its 95 % interval."
+    title = f"{split_of(finished)} {found[0].measure.heading}" + (f", {name}" if name else "")
+    return TextTable(title, columns, texts, note)
+
+
+def duel_tables(finished: Sequence[Finished]) -> list[TextTable]:
+    """A table an arm and ratio: how far each combination of MoSo is above each other method, paired over seeds.
+
+    Only where there are other methods, and seeds enough for an interval.
+    """
+    tables = []
+    for arm, own in by_arm(finished).items():
+        found, resolution = entries_of(own), 100 / int(own[0].row["test"])
+        for ratio in sorted({entry.ratio for entry in found if entry.method != FULL}):
+            here = [entry for entry in found if entry.ratio == ratio]
+            ours = [entry for entry in here if entry.method.startswith(MOSO)]
+            others = [entry for entry in here if is_method(entry.method) and not entry.method.startswith(MOSO)]
+            if not any(len(one.by_seed.keys() & other.by_seed.keys()) > 1 for one in ours for other in others):
+                continue
+            texts = [
+                [
+                    other.name,
+                    *(interval_text(paired_difference(one.by_seed, other.by_seed, resolution)) for one in ours),
+                ]
+                for other in others
+            ]
+            title = f"MoSo above the other methods, {percent(ratio)} removed, points" + (f", {arm}" if arm else "")
+            tables.append(TextTable(title, ["method", *(one.name for one in ours)], texts))
+    return tables
+
+
+def reached_text(entry: Entry) -> str:
+    """Mean, spread and number of seeds."""
+    return spread_text(entry.line.values)
+
+
+def spread_text(values: Sequence[float]) -> str:
+    """Mean, standard deviation and number of some values; nothing where there are none."""
+    if not values:
+        return ""
+    spread = f" ± {np.std(values, ddof=1):.2f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.2f}{spread} ({len(values)})"
+
+
+def interval_text(interval: Interval | None) -> str:
+    """A difference with its interval; starred where the interval leaves zero out."""
+    if interval is None:
+        return ""
+    if interval.low != interval.low:
+        return f"{interval.value:+.2f}"
+    star = " *" if interval.low > 0 or interval.high < 0 else ""
+    return f"{interval.value:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]{star}"
+
+
+def along(finished: Sequence[Finished]) -> dict[str, dict[float, dict[int, float]]]:
+    """What every line reached at every arm's value under each seed; arms without a value stand at none."""
+    found: dict[str, dict[float, dict[int, float]]] = {}
+    for one in finished:
+        if one.cell.arm.value is not None:
+            # Random selection is the same cell in every series: a seed counts once.
+            found.setdefault(one.label, {}).setdefault(one.cell.arm.value, {})[one.row["seed"]] = one.row["value"]
+    return found
+
+
+def axis_tables(finished: Sequence[Finished], axis: str, reference: Mapping[str, float]) -> list[TextTable]:
+    """A line a contender, a column a value of the axis; then paired differences: to random, and along the axis."""
+    lines = along(finished)
+    values = sorted({value for own in lines.values() for value in own})
+    texts = [
+        [name, *(spread_text(list(own.get(value, {}).values())) for value in values)] for name, own in lines.items()
+    ]
+    printed = [f"{reference[f'{value:g}']:.2f}" if f"{value:g}" in reference else "" for value in values]
+    if any(printed):
+        texts.append(["the paper's", *printed])
+    columns = [axis, *(f"{value:g}" for value in values)]
+    note = "Mean ± standard deviation (seeds)."
+    tables = [TextTable(f"{split_of(finished)} accuracy in %", columns, texts, note)]
+    standing: dict[str, dict[float, str]] = {}
+    for own in by_arm(finished).values():
+        value = own[0].cell.arm.value
+        if value is None:
+            continue
+        labels = {one.row["key"]: one.label for one in own}
+        named = {(one.row["method"], one.row["selector"]): labels[one.row["key"]] for one in own}
+        for row in compared(entries_of(own), int(own[0].row["test"])):
+            if row.against_random is not None:
+                name = named[row.entry.method, row.entry.selector]
+                standing.setdefault(name, {})[value] = interval_text(row.against_random)
+    if standing:
+        texts = [[name, *(own_value.get(value, "") for value in values)] for name, own_value in standing.items()]
+        tables.append(TextTable("paired difference to random selection, points", columns, texts))
+    return [*tables, *_against_first(lines, values, axis, 100 / int(finished[0].row["test"]))]
+
+
+def _against_first(
+    lines: Mapping[str, Mapping[float, Mapping[int, float]]], values: Sequence[float], axis: str, resolution: float
+) -> list[TextTable]:
+    """Paired differences to the axis's first value; not where random selection changes too: that is another task."""
+    random = [list(own.values()) for name, own in lines.items() if name.startswith(RANDOM)]
+    if len(values) < 2 or not random or any(seeds != own[0] for own in random for seeds in own):
+        return []
+    texts = []
+    for name, own in lines.items():
+        if not name.startswith(RANDOM) and values[0] in own:
+            found = (paired_difference(own.get(value, {}), own[values[0]], resolution) for value in values[1:])
+            texts.append([name, *map(interval_text, found)])
+    columns = [axis, *(f"{value:g}" for value in values[1:])]
+    return [TextTable(f"paired difference to {axis}: {values[0]:g}, points", columns, texts)] if texts else []
+
+
+def class_accuracies(finished: Sequence[Finished]) -> dict[str, NDArray[np.float64]]:
+    """Accuracy of every class in %, the mean over seeds, `[classes]`, by contender; all data is `all data`."""
+    found: dict[str, list[Any]] = {}
+    for one in finished:
+        name = entries([one.row])[0].name
+        found.setdefault(name, []).append(100 * np.array(one.row["class_correct"]) / np.array(one.row["class_count"]))
+    return {name: np.mean(own, axis=0) for name, own in found.items()}
+
+
+def class_tables(finished: Sequence[Finished], reference: Mapping[str, float]) -> list[TextTable]:
+    """Spearman between the classes' accuracies before and after pruning, and the classes that lost most and least."""
+    means = class_accuracies(finished)
+    before = means.pop("all data", None)
+    if before is None:
+        return []
+    texts = []
+    for name, after in means.items():
+        change = after - before
+        from scipy.stats import spearmanr  # takes half a second
+
+        rank = float(spearmanr(before, after).statistic)
+        texts.append([name, f"{rank:.3f}", f"{change.mean():+.1f}", f"{change.min():+.1f}", f"{change.max():+.1f}"])
+    for name, value in reference.items():
+        texts.append([f"the paper's {name}", f"{value:.3f}", "", "", ""])
+    columns = ["method", "Spearman", "mean change", "worst class", "best class"]
+    return [TextTable("accuracy of the classes before and after pruning, points", columns, texts)]
+
+
+def detection_tables(finished: Sequence[Finished]) -> list[TextTable]:
+    """A table an arm whose wrong labels are known: how well scores find them, and how many are kept."""
+    found = []
+    for name, own in by_arm(finished).items():
+        rows = told_apart([one.row for one in own if "wrong_kept" in one.row])
+        if not rows:
+            continue
+        kept: dict[tuple[str, float], list[float]] = {}
+        scored: dict[str, list[tuple[float, float]]] = {}
+        for row in rows:
+            entry = entries([row])[0].name
+            kept.setdefault((entry, row["ratio"]), []).append(100 * row["wrong_kept"])
+            if "auroc" in row:
+                scored.setdefault(entry, []).append((row["auroc"], 100 * row["precision"]))
+        ratios = sorted({ratio for _, ratio in kept})
+        texts = []
+        for entry in dict.fromkeys(entry for entry, _ in kept):
+            orders = np.array(scored.get(entry, []))
+            said = ["", ""] if not len(orders) else [f"{orders[:, 0].mean():.3f}", f"{orders[:, 1].mean():.1f}"]
+            texts.append([entry, *said, *(spread_text(kept.get((entry, ratio), [])) for ratio in ratios)])
+        left = (f"wrong in what is kept, {percent(ratio)} removed" for ratio in ratios)
+        columns = ["method", "AUROC", "precision in %", *left]
+        note = (
+            "AUROC of the score as an order of suspicion, precision at as many as are wrong; the share of wrong labels "
+            "in what is kept, in %. Means over seeds."
+        )
+        found.append(TextTable("wrong labels" + (f", {name}" if name else ""), columns, texts, note))
+    return found
+
+
+def cost_seconds(row: Row) -> float:
+    """What it took to know which samples stay: surrogates, references, measuring, choosing."""
+    return float(row["seconds"].get("surrogates", 0.0) + row["seconds"].get("method", 0.0))
+
+
+def cost_tables(finished: Sequence[Finished]) -> list[TextTable]:
+    """What every method takes before retraining, and what it reaches."""
+    taken: dict[str, list[float]] = {}
+    found = [entry for entry in entries_of(finished) if entry.method != FULL]
+    for one in finished:
+        taken.setdefault(entries([one.row])[0].name, []).append(cost_seconds(one.row))
+    ratios = sorted({entry.ratio for entry in found})
+    reached = {(entry.name, entry.ratio): reached_text(entry) for entry in found}
+    names = sorted(dict.fromkeys(entry.name for entry in found), key=lambda name: float(np.mean(taken[name])))
+    texts = [
+        [name, duration(float(np.mean(taken[name]))), *(reached.get((name, ratio), "") for ratio in ratios)]
+        for name in names
+    ]
+    columns = ["method", "time, surrogates included", *(f"{percent(ratio)} removed" for ratio in ratios)]
+    note = "Seconds of one process. Each method is charged as if it were the only one."
+    return [TextTable("cost and accuracy in %", columns, texts, note)]

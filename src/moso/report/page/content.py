@@ -1,0 +1,146 @@
+"""Everything the page knows of a run: a small JSON part, and columns that are read when they are asked for."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moso.data.samples import id_keys
+from moso.errors import MosoError
+from moso.methods import find_method
+from moso.report.findings import compare, spoken_of
+from moso.report.page.agreement import class_accuracy, score_agreement
+from moso.report.page.overview import main_pair, overview, score_of
+from moso.report.page.page_columns import Column, smallest
+from moso.report.page.run_settings import what_was_run
+from moso.report.page.sample_columns import Columns, sample_columns
+from moso.report.page.sample_history import evidence_columns
+from moso.report.page.sample_preview import Shown
+from moso.report.page.thumbnails import by_importance
+from moso.report.page.training_curves import training
+from moso.report.run_views import ordered_lines, selector_key
+from moso.results.reading import Run
+from moso.version import __version__
+
+Mode = Literal["file", "served"]
+# Selectors that are orders of the samples, which the page computes itself at any ratio.
+IN_PAGE = ("top", "bottom", "balanced", "proportional", "median")
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a run's page is made of; `about` is small, whatever the number of samples."""
+
+    run: Run
+    about: dict[str, Any]
+    columns: Columns
+    shown: Shown | None
+
+    @property
+    def samples(self) -> int:
+        """How many samples there are to look at; 0 before they are scored."""
+        return int(self.about["samples"])
+
+    def score(self, name: str) -> NDArray[np.float64]:
+        """A score by name, in dataset order."""
+        return np.asarray(self.columns[f"score/{name}"].read())
+
+    @cached_property
+    def importance(self) -> NDArray[np.int64]:
+        """All positions, those first that a person wants to see."""
+        table = self.run.table()
+        labels = table["label"].to_numpy() if self.about["classes"] else None
+        doubted = np.zeros(self.samples, dtype=bool)
+        for name in ("drawn", "suspected"):
+            doubted |= np.asarray(self.columns[name].read()) if name in self.columns else False
+        keys = id_keys(table["id"].combine_chunks())
+        return by_importance(self.score(self.about["scores"][0]), labels, keys, doubted)
+
+
+def gather(run: Run) -> Content:
+    """What there is to know about a run, finished or not."""
+    described = run.manifest.get("dataset", {})
+    classes: list[str] = described.get("classes", [])
+    about, columns = sample_columns(run)
+    samples = described["train"] if columns else 0
+    evidence, more = evidence_columns(run) if samples else ({}, {})
+    rows, accuracies = class_accuracy(run)
+    about |= {
+        "version": __version__,
+        "samples": samples,
+        "classes": classes,
+        "partitions": run.configuration.partitions,
+        "seed": run.configuration.seed,
+        "in_page": [name for name in IN_PAGE if classes or name not in ("balanced", "proportional")],
+        "methods": _methods(run, about),
+        "choice": _choice(run),
+        "evidence": evidence,
+        "training": training(run) if described else None,
+        "agreement": score_agreement(run) if samples else None,
+        "class_accuracy": rows,
+        **overview(run),
+        **what_was_run(run),
+    }
+    shown = Shown.open(run) if samples else None
+    if shown is not None:
+        columns |= _source_labels(shown, columns, len(classes))
+    about["shown"] = {
+        "kind": shown.kind if shown else "none",
+        "note": _note(shown),
+        "width": shown.width if shown else 0,
+    }
+    return Content(run, about, columns | more | accuracies, shown)
+
+
+def _note(shown: Shown | None) -> str:
+    if shown is None:
+        return ""
+    return shown.note or (
+        "The inputs are neither pictures nor texts, so samples are shown as their numbers."
+        if shown.kind == "rows"
+        else ""
+    )
+
+
+def _source_labels(shown: Shown, columns: Columns, classes: int) -> Columns:
+    """What the source labels every sample, where that is another class than it was trained with for some."""
+    labels = shown.source_labels()
+    if labels is None or "label" not in columns or (labels == np.asarray(columns["label"].read())).all():
+        return {}
+    return {"source-label": Column(smallest(classes), len(labels), lambda: labels)}
+
+
+def _methods(run: Run, about: dict[str, Any]) -> list[dict[str, Any]]:
+    """What can be chosen in the page: methods that selected something, and every score on its own."""
+    names = dict.fromkeys([*about["scores"], *(one["method"] for one in about["selections"])])
+    found = []
+    for name in names:
+        score = name if name in about["scores"] else score_of(name)
+        # The shortest is the one with the fewest settings of its own.
+        own = min((one["key"] for one in about["selections"] if one["method"] == name), key=len, default=None)
+        try:
+            method = find_method(name)
+            choice = run.configuration.choice(name)
+            described, own = method.description, own or selector_key(choice.selector.name, choice.parameters)
+        except MosoError:  # a score or a list of the user's own
+            described, own = "", own or "top"
+        if score in about["scores"] or own is not None:
+            found.append(
+                {
+                    "name": name,
+                    "score": score if score in about["scores"] else None,
+                    "selector": own,
+                    "description": described,
+                }
+            )
+    return found
+
+
+def _choice(run: Run) -> dict[str, Any]:
+    """What the page opens with: the best pair, at the ratio that the headline speaks of."""
+    method, selector = main_pair(run)
+    comparisons = compare(ordered_lines(run), run.manifest.get("dataset", {}).get("test", 0))
+    ratio = spoken_of(comparisons)[0].ratio if comparisons else run.configuration.ratios[0]
+    return {"method": method, "selector": selector, "ratio": ratio}

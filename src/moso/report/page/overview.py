@@ -1,0 +1,177 @@
+"""What a run found, in sentences and small tables; nothing here knows HTML."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from moso.analysis.costs import costs
+from moso.configuration.configuration import Configuration
+from moso.evaluation.standings import is_method
+from moso.evaluation.summary import Line
+from moso.methods import methods
+from moso.report.findings import RANDOM, Comparison, compare, headline, tally
+from moso.report.run_views import ordered_lines, selector_key, told_apart
+from moso.report.wording import count_of, data_name, duration, percent
+from moso.results.reading import Run
+from moso.results.retrainings import FULL
+
+_INTERVALS = (
+    " with 95 % intervals over seeds, their spread pooled over all methods at the ratio, and widened because the best "
+    "of several is shown; a difference inside its interval may be chance"
+)
+_VERDICTS = {
+    "better": "better than random",
+    "worse": "worse than random",
+    "level": "may be chance",
+    "unknown": "one seed cannot tell",
+}
+
+Pair = tuple[str, str]
+
+
+def overview(run: Run) -> dict[str, Any]:
+    """The headline, what is missing, accuracies and costs."""
+    rows = ordered_lines(run)
+    described = run.manifest.get("dataset", {})
+    comparisons = compare(rows, described.get("test", 0))
+    name = data_name(run.configuration.dataset)
+    return {
+        "name": name,
+        "headline": headline(comparisons, name, described.get("train", 0)),
+        "tally": tally(comparisons),
+        "missing": missing(run, rows),
+        "accuracy": accuracy(run, rows, comparisons) if rows else None,
+        "cost": cost(run),
+    }
+
+
+def accuracy(run: Run, rows: Sequence[Line], comparisons: Sequence[Comparison]) -> dict[str, Any]:
+    """Accuracy, or what takes its place: a line a pair with a point a ratio, and the best pair's standing at each."""
+    measure, c = rows[0].measure, run.configuration
+    single = all(len(row.values) == 1 for row in rows)
+    of_seeds = "one seed" if single else f"mean ± standard deviation of {seeds_of(rows)}"
+    title = measure.title[0].upper() + measure.title[1:]
+    better = "" if measure.better == "higher" else "; lower is better"
+    what = f"{title} on the test data{' in %' if measure.unit == '%' else ''}, {of_seeds}{better}."
+    how = f"Network {c.retrain_model or c.model}, recipe {c.recipe}; every retraining gets equal {c.match}."
+    pairs = dict.fromkeys((row.method, row.selector) for row in rows if row.method != FULL)
+    keys = {(cell["method"], cell["selector"]): cell["key"] for cell in told_apart(run.evaluation())}
+    full = next((row for row in rows if row.method == FULL), None)
+    return {
+        "measure": {"title": measure.title, "unit": measure.unit, "better": measure.better},
+        "full": None if full is None else _point(full),
+        "lines": [_line([row for row in rows if (row.method, row.selector) == pair], keys[pair]) for pair in pairs],
+        "note": f"{what} {how}",
+        "comparisons": [_comparison(one) for one in comparisons],
+        "comparison_note": f"Differences in {'points of ' if measure.unit == '%' else ''}{measure.title}"
+        f"{'' if single else _INTERVALS}. The baseline is the better of the random selections.",
+    }
+
+
+def _point(row: Line) -> dict[str, Any]:
+    return {"ratio": row.ratio, "mean": row.mean, "spread": row.spread, "seeds": len(row.values), "text": row.text}
+
+
+def _line(rows: Sequence[Line], key: str) -> dict[str, Any]:
+    first = rows[0]
+    points = [_point(row) for row in sorted(rows, key=lambda row: row.ratio)]
+    return {"method": first.method, "key": key, "name": first.name, "points": points}
+
+
+def _comparison(one: Comparison) -> dict[str, Any]:
+    verdict = None if one.against_random is None else one.against_random.verdict
+    return {
+        "ratio": one.ratio,
+        "best": one.best.name,
+        "value": one.best.measure.text(one.best.mean),
+        "against_full": "not measured" if one.against_full is None else str(one.against_full),
+        "against_random": "not measured" if one.against_random is None else str(one.against_random),
+        "verdict": "" if verdict is None else _VERDICTS[verdict],
+    }
+
+
+def seeds_of(rows: Sequence[Line]) -> str:
+    """How many seeds stand behind the numbers, honestly where it is not the same for all."""
+    counts = sorted({len(row.values) for row in rows})
+    return count_of(counts[0], "seed") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
+
+
+def main_pair(run: Run) -> Pair:
+    """The method and selector the page opens with: the most accurate over all ratios, or else the run's first."""
+    scored: dict[Pair, list[float]] = {}
+    keys = {(cell["method"], cell["selector"]): cell["key"] for cell in told_apart(run.evaluation())}
+    for row in ordered_lines(run):
+        if is_method(row.method):
+            scored.setdefault((row.method, keys[row.method, row.selector]), []).append(row.merit)
+    if scored:
+        most = max(len(means) for means in scored.values())
+        return max((p for p in scored if len(scored[p]) == most), key=lambda pair: sum(scored[pair]))
+    selected = {(one.method, selector_key(one.selector, one.parameters)) for one in run.selections()}
+    pairs = [(one.method, selector_key(one.selector.name, one.parameters)) for one in run.configuration.choices()]
+    return next((pair for pair in pairs if pair in selected and pair[0] != RANDOM), pairs[0])
+
+
+def score_of(method: str) -> str | None:
+    """The score a method ranks by; None for one that has none. A score of the user's own is its own method.
+
+    >>> score_of("moso"), score_of("my-own")
+    ('moso', 'my-own')
+    """
+    known = methods().get(method)
+    return method if known is None else known.score
+
+
+def cost(run: Run) -> dict[str, Any] | None:
+    """What pruning cost and what a training takes at each ratio, in seconds; None before anything was computed."""
+    spent = costs(run.directory, run.configuration)
+    if not spent.surrogates and not spent.scoring and not spent.retraining:
+        return None
+    sentence = (
+        f"Pruning cost {duration(spent.surrogates + spent.scoring)} of computation under one seed: "
+        f"{duration(spent.surrogates)} to train the surrogates and {duration(spent.scoring)} to score."
+    )
+    if spent.all_retrainings:
+        sentence += f" The proof cost {duration(spent.all_retrainings)}: all retrainings of this run."
+    rows = []
+    for ratio, seconds in spent.retraining.items():
+        after, known = spent.paid_after(ratio), ratio > 0 and 0.0 in spent.retraining
+        paid = "never: it trains no faster" if after is None else count_of(after, "retraining")
+        saved = max(0.0, spent.retraining.get(0.0, seconds) - seconds)
+        rows.append(
+            [
+                percent(ratio) if ratio > 0 else "nothing",
+                duration(seconds),
+                duration(saved) if known else "",
+                paid if known else "",
+            ]
+        )
+    return {
+        "sentence": sentence,
+        "pruning": spent.surrogates + spent.scoring,
+        "training": [[ratio, seconds] for ratio, seconds in spent.retraining.items()],
+        "equal": run.configuration.match,
+        "rows": rows,
+    }
+
+
+def missing(run: Run, rows: Sequence[Line]) -> list[str]:
+    """What a finished run has and this one has not, a sentence each."""
+    manifest, c = run.manifest, run.configuration
+    if "dataset" not in manifest:
+        return ["The run has not begun: its data was never opened."]
+    found = []
+    if not run.scores():
+        trained = manifest["stages"].get("train", {}).get("complete")
+        training = "" if trained else ", and surrogates not all trained"
+        found.append(f"Samples are not scored yet{training}: moso score goes on from here.")
+    if not run.selections():
+        found.append("Nothing is selected yet: moso select does it from scores.")
+    if not rows and manifest["dataset"]["test"] == 0:
+        found.append("There is no test data, so what is kept cannot be proved by retraining.")
+    elif not manifest["stages"].get("evaluate", {}).get("complete"):
+        there, planned = len(run.evaluation()), _planned(c)
+        found.append(f"{there:,} of {count_of(planned, 'retraining')} are done: moso evaluate does the rest.")
+    return found
+
+
+def _planned(c: Configuration) -> int:
+    return c.seeds * (1 + (len(c.pairs()) + len(c.retrained_baselines())) * len(c.ratios))

@@ -1,0 +1,95 @@
+"""What was run, in words: the data, the method, the recipes, the machine."""
+
+from typing import Any
+
+from moso.configuration import CUSTOM
+from moso.report.wording import count_of, percent
+from moso.results.reading import Run
+
+Rows = list[tuple[str, str]]
+
+
+def what_was_run(run: Run) -> dict[str, Any]:
+    """Facts in a few words, tables of names and values, and the configuration itself."""
+    return {
+        "facts": facts(run),
+        "settings": settings(run),
+        "recipes": recipes(run),
+        "toml": run.configuration.to_toml(),
+    }
+
+
+def facts(run: Run) -> list[str]:
+    """The run in a few words."""
+    c, described = run.configuration, run.manifest.get("dataset")
+    found = []
+    if described:
+        found.append(f"{count_of(described['train'], 'sample')} to train on")
+        found.append(f"{described['test']:,} to test on")
+        found.append(_what_is_learned(described))
+    if c.label_noise:
+        found.append(f"{percent(c.label_noise)} of labels drawn at random")
+    if c.labels:
+        found.append("labels replaced")
+    return [*found, f"network {c.model}", f"recipe {c.recipe}", count_of(c.seeds, "seed")]
+
+
+def _what_is_learned(described: dict[str, Any]) -> str:
+    if described["classes"]:
+        return count_of(len(described["classes"]), "class")
+    return count_of(described["outputs"], "number") + " to predict" if described["numbers"] else "no classes"
+
+
+def settings(run: Run) -> list[tuple[str, Rows]]:
+    """What was run, in tables of names and values."""
+    c, described = run.configuration, run.manifest.get("dataset", {})
+    data = [("data set", "in memory" if c.dataset == CUSTOM else c.dataset)]
+    if described:
+        fingerprints = ", ".join(f"{split} {value}" for split, value in described["fingerprint"].items())
+        data += [
+            ("samples", f"{described['train']:,} to train on, {described['test']:,} to test on"),
+            ("learned", _what_is_learned(described)),
+            ("one input", _input(described)),
+            ("labels drawn at random", f"{len(described['labels_drawn_at_random']):,}"),
+            ("fingerprint", fingerprints),
+        ]
+    data += [(name, str(value)) for name, value in (("labels from", c.labels), ("resized to", c.resize)) if value]
+    method = [
+        ("surrogate's network", c.model),
+        ("retrained network", c.retrain_model or c.model),
+        ("partitions", str(c.partitions)),
+        ("time steps", f"{c.time_steps}, {c.sampling}"),
+        ("form of the score", c.form),
+        ("parameters compared", c.parameters),
+        ("scored as seen in", c.view),
+        ("estimator of the terms", c.estimator),
+        ("methods", ", ".join(f"{method} ({selector})" for method, selector in c.pairs())),
+        ("shares removed", ", ".join(percent(ratio) for ratio in c.ratios)),
+        ("seeds", ", ".join(str(seed) for seed in c.all_seeds())),
+        ("retraining on less gets equal", c.match),
+    ]
+    machine = [("computed on", f"{c.device}, {count_of(c.threads, 'thread')} a training")]
+    machine += [(name, str(value)) for name, value in run.manifest.get("machine", {}).items()]
+    machine += [(name, str(value)) for name, value in run.manifest.get("versions", {}).items()]
+    return [("Data", data), ("Scoring and proof", method), ("Machine and versions", machine)]
+
+
+def _input(described: dict[str, Any]) -> str:
+    size = " x ".join(str(size) for size in described["shape"])
+    words = described["vocabulary"]
+    return size if words is None else f"{size} tokens, of {words:,} known"
+
+
+def recipes(run: Run) -> list[tuple[str, str, str]]:
+    """Every setting of training: its name, the surrogates' value, the retrainings' value."""
+    c = run.configuration
+    surrogate, retraining = c.surrogate.model_dump(), c.retraining.model_dump()
+    return [(name.replace("_", " "), _value(surrogate[name]), _value(retraining[name])) for name in surrogate]
+
+
+def _value(value: Any) -> str:
+    if value is None or value == ():
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)

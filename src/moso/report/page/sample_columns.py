@@ -1,0 +1,149 @@
+"""What the page knows of every sample: id, label, partition, scores, what was kept, and what networks said of it."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from moso.evidence.predictions import out_of_sample_path, read_out_of_sample
+from moso.report.page.page_columns import Column, smallest
+from moso.report.run_views import drawn_at_random, plotted_scores, selector_key
+from moso.results.reading import Run
+from moso.results.selections import read_selection
+
+Columns = dict[str, Column]
+# Rows of a memory map that are looked at together.
+_BLOCK = 65_536
+# Beyond this a whole number is no longer exact as a browser's number.
+_EXACT = 2**53
+NO_PREDICTIONS = (
+    "What networks predict for samples they did not train on is recorded by moso suspects, and where a method asks for "
+    "it; it takes at least two partitions."
+)
+
+
+def sample_columns(run: Run) -> tuple[dict[str, Any], Columns]:
+    """The columns, one value a sample in dataset order, and what is said about them; none before there are scores."""
+    scores = {name: values for name, values in run.scores().items() if np.isfinite(values).all()}
+    if not scores:
+        return {"scores": [], "selections": [], "ids": "range"}, {}
+    table, classes = run.table(), run.manifest["dataset"]["classes"]
+    about: dict[str, Any] = {"ids": "range", "predictions": NO_PREDICTIONS}
+    columns: Columns = {}
+    kind, ids = id_column(table["id"].combine_chunks())
+    about["ids"] = kind
+    if ids is not None:
+        columns["id"] = ids
+    order = order_by_id(table["id"].to_numpy())
+    if order is not None:
+        columns["by-id"] = Column("uint32", len(order), lambda: order)
+    columns |= _answers(table["label"].combine_chunks(), classes)
+    parts = table["partition"].to_numpy()
+    columns["partition"] = Column(smallest(int(parts.max()) + 1), len(parts), lambda: parts)
+    meant = [name for name in plotted_scores(run) if name in scores]
+    about["scores"] = [*meant, *(name for name in scores if name not in meant)]
+    for name in about["scores"]:
+        columns[f"score/{name}"] = Column("float64", len(parts), partial(scores.__getitem__, name))
+    drawn = drawn_at_random(run)
+    if drawn is not None:
+        columns["drawn"] = Column("bits", len(drawn), lambda: drawn)
+    suspected = _suspected(run.directory.root / "suspects" / "suspects.parquet", table["id"])
+    if suspected is not None:
+        columns["suspected"] = Column("bits", len(parts), lambda: suspected)
+    predicted = _predictions(run.directory.root, len(parts), table["label"].to_numpy() if classes else None)
+    if predicted:
+        about["predictions"] = ""
+        columns |= predicted
+    about["selections"], kept = _selections(run, len(parts))
+    return about, columns | kept
+
+
+def id_column(ids: pa.Array) -> tuple[str, Column | None]:
+    """Ids as a browser can hold them: `range` needs none, `numbers` are float64, everything else is text.
+
+    >>> id_column(pa.array([0, 1, 2]))[0], id_column(pa.array([5, 3]))[0], id_column(pa.array(["a"]))[0]
+    ('range', 'numbers', 'texts')
+    """
+    if pa.types.is_integer(ids.type):
+        values = ids.to_numpy()
+        if (values == np.arange(len(values))).all():
+            return "range", None
+        if np.abs(values).max() < _EXACT:
+            return "numbers", Column("float64", len(values), lambda: values)
+    return "texts", Column("texts", len(ids), lambda: [str(one) for one in ids.to_pylist()])
+
+
+def order_by_id(ids: NDArray[Any]) -> NDArray[np.int64] | None:
+    """The positions of samples in the order in which ties are broken; None where it is the order they come in.
+
+    >>> order_by_id(np.array(["b", "a"])), order_by_id(np.array([3, 7]))
+    (array([1, 0]), None)
+    """
+    order: NDArray[np.int64] = np.unique(ids, return_index=True)[1]
+    return None if (np.diff(order) > 0).all() else order
+
+
+def _answers(labels: pa.Array, classes: list[str]) -> Columns:
+    count = len(labels)
+    if classes:
+        return {"label": Column(smallest(len(classes)), count, labels.to_numpy)}
+    if pa.types.is_null(labels.type):
+        return {}
+    if pa.types.is_list(labels.type):
+        texts = [", ".join(f"{number:.4g}" for number in row) for row in labels.to_pylist()]
+        return {"answers": Column("texts", count, lambda: texts)}
+    return {"answer": Column("float64", count, labels.to_numpy)}
+
+
+def _suspected(path: Path, ids: pa.ChunkedArray) -> NDArray[np.bool_] | None:
+    """Whom `moso suspects` named; None where it was not asked."""
+    if not path.exists():
+        return None
+    named = pq.read_table(path, columns=["id"])["id"].cast(ids.type)
+    found: NDArray[np.bool_] = pc.is_in(ids, named.combine_chunks()).to_numpy()
+    return found
+
+
+def _predictions(home: Path, count: int, labels: NDArray[np.int64] | None) -> Columns:
+    if labels is None or not out_of_sample_path(home).exists():
+        return {}
+    found = read_out_of_sample(home)
+    predicted, highest, of_label = np.empty(count, np.uint32), np.empty(count, np.float32), np.empty(count, np.float32)
+    for start in range(0, count, _BLOCK):
+        block = np.asarray(found[start : start + _BLOCK])
+        rows, place = np.arange(len(block)), slice(start, start + len(block))
+        predicted[place] = block.argmax(axis=1)
+        highest[place] = block.max(axis=1)
+        of_label[place] = block[rows, labels[place]]
+    return {
+        "predicted": Column(smallest(found.shape[1]), count, lambda: predicted),
+        "predicted-probability": Column("float32", count, lambda: highest),
+        "label-probability": Column("float32", count, lambda: of_label),
+    }
+
+
+def _selections(run: Run, count: int) -> tuple[list[dict[str, Any]], Columns]:
+    """What the first seed selected: what made each selection, and whom it keeps."""
+    root = run.directory.root
+    about: list[dict[str, Any]] = []
+    columns: Columns = {}
+    for one in run.selections():
+        if one.seed != run.configuration.seed:
+            continue
+        name = f"kept/{len(about)}"
+        columns[name] = Column("bits", count, partial(read_selection, root, one))
+        about.append(
+            {
+                "method": one.method,
+                "selector": one.selector,
+                "ratio": one.ratio,
+                "key": selector_key(one.selector, one.parameters),
+                "column": name,
+            }
+        )
+    return about, columns

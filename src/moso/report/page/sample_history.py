@@ -1,0 +1,163 @@
+"""What the page shows of one sample's history: its score at each time step, its dynamics, its place among features."""
+
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moso.errors import MosoError
+from moso.evidence import read_terms
+from moso.evidence.dynamics import Dynamics
+from moso.evidence.features import is_written, read_features
+from moso.report.page.page_columns import Column, quantised
+from moso.report.page.sample_columns import Columns
+from moso.results.layout import part_name
+from moso.results.reading import Run
+from moso.scores import agreement
+
+REFERENCE = "reference-00"
+# Dynamics that people read, first those that say most, and the range in which a page without a server draws them;
+# None: as far as they go.
+_CURVES: dict[str, tuple[float, float] | None] = {
+    "probability": (0.0, 1.0),
+    "correct": (0.0, 255.0),
+    "margin": None,
+    "error_norm": (0.0, 1.5),
+    "entropy": None,
+    "gap": (0.0, 1.0),
+    "confidence": (0.0, 1.0),
+}
+NO_DYNAMICS = (
+    "What training made of a sample epoch by epoch is recorded where a method asks for it, for example "
+    "moso score RUN --method forgetting --method aum."
+)
+NO_FEATURES = (
+    "Neighbours need features, which are recorded where a method compares them, for example "
+    "moso score RUN --method moderate."
+)
+# Numbers a sample that stand for its features in a page without a server.
+SKETCH = 32
+# Samples that the directions of the sketch are found from.
+_FITTED = 10_000
+
+
+def evidence_columns(run: Run) -> tuple[dict[str, Any], Columns]:
+    """Step terms, dynamics and features, where recorded, and a sentence on what would record them where not."""
+    count = run.manifest["dataset"]["train"]
+    steps, about = _steps(run, count), {"dynamics": NO_DYNAMICS, "features": NO_FEATURES}
+    columns = {} if steps is None else {"steps": steps}
+    curves = _dynamics(run, count)
+    if curves:
+        about["dynamics"] = ""
+        columns |= curves
+    path = run.directory.root / "features" / f"{REFERENCE}.npy"
+    if is_written(path):
+        features = read_features(path)
+        about["features"] = ""
+        columns["features"] = Column(
+            "int8", count, lambda: sketched(features).T, min(SKETCH, features.shape[1]), nearest=Nearest(features)
+        )
+    return about, columns
+
+
+def steps_of(run: Run) -> list[list[int]]:
+    """The recorded time steps of each partition that has any."""
+    folders = [run.directory.root / "terms" / part_name(part) for part in range(run.configuration.partitions)]
+    return [sorted(int(path.stem.removeprefix("step-")) for path in one.glob("step-*.npz")) for one in folders]
+
+
+def agreements(run: Run, part: int) -> NDArray[np.float64]:
+    """`eta_t a_t(z)` of one partition, `[steps, samples]`: what scores of the MoSo family average."""
+    folder = run.directory.root / "terms" / part_name(part)
+    found = [agreement(read_terms(path), run.configuration.form) for path in sorted(folder.glob("step-*.npz"))]
+    return np.stack(found)
+
+
+def _steps(run: Run, count: int) -> Column | None:
+    steps = steps_of(run)
+    number = max(map(len, steps), default=0)
+    if number == 0 or any(len(one) != number for one in steps):
+        return None
+
+    @cache
+    def read() -> NDArray[np.float32]:
+        values = np.empty((number, count), dtype=np.float32)
+        for part, positions in enumerate(run.partitions()):
+            values[:, positions] = agreements(run, part)
+        return values
+
+    return Column("float32", count, read, number)
+
+
+def recorded_dynamics(run: Run) -> Dynamics | None:
+    """The dynamics of the network that was trained on all samples; None where there are none, or not all yet."""
+    folder = run.directory.root / "dynamics" / REFERENCE
+    try:
+        return Dynamics.open(folder) if folder.exists() else None
+    except MosoError:  # begun and not finished
+        return None
+
+
+def _dynamics(run: Run, count: int) -> Columns:
+    dynamics, columns = recorded_dynamics(run), {}
+    for name, scale in _CURVES.items():
+        if dynamics is None or name not in dynamics.columns:
+            continue
+        found = dynamics.column(name)
+        low, high = scale or (float(np.nanmin(found)), float(np.nanmax(found)))
+        columns[f"dynamics/{name}"] = Column(
+            "uint8",
+            count,
+            partial(quantised, found, low, high),
+            len(found),
+            scale=(low, high),
+            exact=found,
+        )
+    return columns
+
+
+def sketched(features: NDArray[Any]) -> NDArray[np.int8]:
+    """Features in few numbers of a byte each, `[n, numbers]`: their largest principal directions, one scale for all.
+
+    Distances between rows are kept as well as so few numbers can; the page says that its neighbours are approximate.
+
+    >>> rows = np.random.default_rng(0).normal(size=(100, 8)).astype(np.float32)
+    >>> sketched(rows).shape, int(np.abs(sketched(rows)).max())
+    ((100, 8), 127)
+    """
+    chosen = np.asarray(features[:: max(1, len(features) // _FITTED)], dtype=np.float64)
+    centre = chosen.mean(axis=0)
+    _, vectors = np.linalg.eigh((chosen - centre).T @ (chosen - centre))
+    # eigh leaves the sign open: the same features must give the same page.
+    signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])])
+    directions = ((vectors * signs)[:, ::-1][:, :SKETCH]).astype(np.float32)
+    flat = (np.asarray(features, dtype=np.float32) - centre.astype(np.float32)) @ directions
+    largest = float(np.abs(flat).max())
+    return np.asarray(np.rint(flat * (127 / largest if largest > 0 else 0.0)), dtype=np.int8)
+
+
+class Nearest:
+    """The nearest samples by Euclidean distance of features, exactly, block by block over a memory map.
+
+    >>> Nearest(np.array([[0.0], [5.0], [1.0], [9.0]]))(0, 2).tolist()
+    [2, 1]
+    """
+
+    def __init__(self, features: NDArray[Any], block: int = 65_536) -> None:
+        self.features = features
+        self.block = block
+
+    def __call__(self, position: int, count: int) -> NDArray[np.int64]:
+        """The `count` samples nearest to one, itself left out, nearest first."""
+        own = np.asarray(self.features[position], dtype=np.float32)
+        distances = np.concatenate(
+            [
+                np.square(np.asarray(self.features[start : start + self.block], dtype=np.float32) - own).sum(axis=1)
+                for start in range(0, len(self.features), self.block)
+            ]
+        )
+        distances[position] = np.inf
+        count = min(count, len(distances) - 1)
+        near = np.argpartition(distances, count - 1)[:count] if count else np.empty(0, dtype=np.int64)
+        return np.asarray(near[np.lexsort((near, distances[near]))])

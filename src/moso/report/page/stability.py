@@ -1,0 +1,88 @@
+"""How stable a ranking is as time steps are added: scores from k of the K recorded steps, against all and each other.
+
+Agreement with all K steps ends at 1 because the k are among them; the agreement of two sets of k steps that share
+none is the honest one, and says what another draw of k time steps would have given. Spearman's correlation inside
+each partition, averaged over partitions and over draws of steps.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moso.randomness import generator
+from moso.report.page.sample_history import agreements, steps_of
+from moso.results.reading import Run
+from moso.scores.moso_rank import mean_ranks
+
+DRAWS = 8
+# Samples of a partition that are looked at, chosen by address.
+SAMPLES = 2_000
+
+
+def _standardised(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    spread = values.std()
+    return np.asarray((values - values.mean()) / (spread if spread > 0 else 1.0))
+
+
+# What each score of the family averages over steps.
+_FORMS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
+    "moso": lambda values: values,
+    "moso-standardised": _standardised,
+    "moso-rank": mean_ranks,
+}
+
+
+def stability(run: Run) -> list[dict[str, Any]]:
+    """A curve a score of the MoSo family that the run has; none where fewer than two steps are recorded."""
+    counts = {len(steps) for steps in steps_of(run)}
+    names = [name for name in _FORMS if name in run.scores()]
+    if len(counts) != 1 or min(counts) < 2 or not names:
+        return []
+    seed, parts = run.configuration.seed, []
+    for part in range(run.configuration.partitions):
+        terms = agreements(run, part)
+        kept = generator(seed, "stability", part).permutation(terms.shape[1])[:SAMPLES]
+        parts.append((terms, np.sort(kept)))
+    curves = []
+    for name in names:
+        # Ranks and spreads are those among all samples of the partition, as in the score itself.
+        rows = [np.stack([_FORMS[name](step) for step in terms])[:, kept] for terms, kept in parts]
+        curves.append({"score": name, **stability_curve(rows, seed)})
+    return curves
+
+
+def stability_curve(parts: list[NDArray[np.float64]], seed: int) -> dict[str, list[list[float]]]:
+    """`with_all` and `disjoint`: rows of k, mean, lowest and highest correlation over draws; `parts: [steps, n]` each.
+
+    >>> noise = np.random.default_rng(0).normal(size=(8, 500))
+    >>> curve = stability_curve([noise], seed=0)
+    >>> [int(row[0]) for row in curve["disjoint"]], curve["with_all"][-1][1]
+    ([1, 2, 3, 4], 1.0)
+    """
+    steps = len(parts[0])
+    found: dict[str, list[list[float]]] = {"with_all": [], "disjoint": []}
+    for k in range(1, steps + 1):
+        draws = [generator(seed, "stability-steps", k, draw).permutation(steps) for draw in range(DRAWS)]
+        whole = [_agreement(parts, order[:k], order) for order in (draws if k < steps else draws[:1])]
+        found["with_all"].append(_row(k, whole))
+        if 2 * k <= steps:
+            found["disjoint"].append(_row(k, [_agreement(parts, order[:k], order[k : 2 * k]) for order in draws]))
+    return found
+
+
+def _agreement(parts: list[NDArray[np.float64]], first: NDArray[np.int64], second: NDArray[np.int64]) -> float:
+    values = [_spearman(terms[np.sort(first)].mean(axis=0), terms[np.sort(second)].mean(axis=0)) for terms in parts]
+    return float(np.mean(values))
+
+
+def _spearman(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+    """Spearman's correlation, 0 where a side is constant; quicker on short columns than those for many of them."""
+    ranks = [one - one.mean() for one in (mean_ranks(first), mean_ranks(second))]
+    norm = float(np.sqrt(np.square(ranks[0]).sum() * np.square(ranks[1]).sum()))
+    return float(ranks[0] @ ranks[1]) / norm if norm > 0 else 0.0
+
+
+def _row(k: int, values: list[float]) -> list[float]:
+    return [float(k), *(round(value, 4) for value in (float(np.mean(values)), min(values), max(values)))]

@@ -1,0 +1,138 @@
+"""Small pictures of many samples in sheets, as many as a number of bytes allows.
+
+A sheet is one image of square tiles, because thousands of little files inside a page would be mostly headers. Who
+gets a tile where not everybody can: first those that somebody doubts, then both ends of the score, then the others
+class by class in turn, in the order of a hash of their id.
+"""
+
+import io
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from moso.randomness import hashes
+from moso.report.page.sample_preview import Shown
+from moso.selection.order import rank_in_class
+
+# Pictures up to this size are stored to the pixel: their pixels are all there is to see.
+TINY = 16
+# Pixels of a tile and quality, best first: the first with which all pictures fit is taken, or else the last.
+_CHOICES = ((128, 85), (96, 80), (64, 80), (48, 80), (48, 70))
+# Sheets are small, because a browser decodes a whole one to show one tile of it.
+_SHEET_PIXELS = 256
+_ACROSS = 12
+# Tiles that the size of one is estimated from.
+_TRIAL = 96
+# Of each end of the score, shown first where not all fit.
+_ENDS = 1_000
+NO_TILE = 2**32 - 1
+
+
+@dataclass(frozen=True)
+class Album:
+    """Sheets of tiles, and which tile a sample has: `tiles: [samples]`, `NO_TILE` for none; `sizes: [samples, 2]`."""
+
+    pixels: int
+    across: int
+    kind: str
+    sheets: list[bytes]
+    tiles: NDArray[np.uint32]
+    sizes: NDArray[np.uint8]
+
+    @property
+    def count(self) -> int:
+        """How many samples have a tile."""
+        return int((self.tiles != NO_TILE).sum())
+
+
+def make_album(shown: Shown, order: NDArray[np.int64], limit: int) -> Album:
+    """The pictures of samples in an order of importance, until the sheets have `limit` bytes."""
+    trial = [picture for one in _spread(order) if (picture := shown.picture(int(one))) is not None]
+    natural = max((max(picture.size) for picture in trial), default=1)
+    pixels, quality = natural, None
+    if natural > TINY:
+        for wanted, quality in _CHOICES:
+            pixels = min(wanted, natural)
+            sheet = _encoded([_tile(picture, pixels) for picture in trial], pixels, len(trial), quality)
+            if len(sheet) * len(order) <= limit * len(trial):
+                break
+    across = min(_ACROSS, max(1, _SHEET_PIXELS // pixels))
+    tiles = np.full(len(order), NO_TILE, dtype=np.uint32)
+    sizes = np.zeros((len(order), 2), dtype=np.uint8)
+    sheets: list[bytes] = []
+    for group in _groups(shown, order, across * across):
+        small = [_tile(picture, pixels) for _, picture in group]
+        sheet = _encoded(small, pixels, across, quality)
+        if limit < len(sheet):
+            break
+        limit -= len(sheet)
+        for number, (position, _) in enumerate(group):
+            tiles[position] = len(sheets) * across * across + number
+            sizes[position] = small[number].size
+        sheets.append(sheet)
+    return Album(pixels, across, "image/png" if quality is None else "image/jpeg", sheets, tiles, sizes)
+
+
+def _spread(order: NDArray[np.int64]) -> NDArray[np.int64]:
+    return order[np.linspace(0, len(order) - 1, min(_TRIAL, len(order))).astype(np.int64)]
+
+
+def _groups(shown: Shown, order: Iterable[int], size: int) -> Iterator[list[tuple[int, Image.Image]]]:
+    group: list[tuple[int, Image.Image]] = []
+    for position in order:
+        picture = shown.picture(int(position))
+        if picture is None:
+            continue
+        group.append((int(position), picture))
+        if len(group) == size:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _tile(picture: Image.Image, pixels: int) -> Image.Image:
+    small = picture if picture.mode in ("L", "RGB") else picture.convert("RGB")
+    if max(small.size) > pixels:
+        small = small.copy()
+        small.thumbnail((pixels, pixels))
+    return small
+
+
+def _encoded(tiles: list[Image.Image], pixels: int, across: int, quality: int | None) -> bytes:
+    grey = all(tile.mode == "L" for tile in tiles)
+    rows = -(-len(tiles) // across)
+    sheet = Image.new("L" if grey else "RGB", (pixels * across, pixels * rows))
+    for number, tile in enumerate(tiles):
+        sheet.paste(tile, (number % across * pixels, number // across * pixels))
+    stream = io.BytesIO()
+    if quality is None:
+        sheet.save(stream, "PNG", optimize=True)
+    else:
+        sheet.save(stream, "JPEG", quality=quality)
+    return stream.getvalue()
+
+
+def by_importance(
+    scores: NDArray[np.float64],
+    labels: NDArray[np.int64] | None,
+    keys: NDArray[np.uint64],
+    doubted: NDArray[np.bool_] | None = None,
+) -> NDArray[np.int64]:
+    """All positions, those first that a person wants to see: the doubted, both ends of the score, then class by class.
+
+    >>> order = by_importance(np.arange(5.0), None, np.arange(5, dtype=np.uint64), np.arange(5) == 3)
+    >>> order[0], sorted(order.tolist())
+    (np.int64(3), [0, 1, 2, 3, 4])
+    """
+    ascending = np.argsort(scores, kind="stable")
+    ends = np.stack([ascending[:_ENDS], ascending[::-1][:_ENDS]], axis=1).ravel()
+    drawn = np.argsort(hashes(keys, "thumbnails"), kind="stable")
+    if labels is not None:
+        drawn = np.lexsort((labels, rank_in_class(drawn, labels)))
+    first = ascending[:0] if doubted is None else ascending[doubted[ascending]]
+    order, places = np.unique(np.concatenate([first, ends, drawn]), return_index=True)
+    return np.asarray(order[np.argsort(places, kind="stable")])

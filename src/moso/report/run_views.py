@@ -1,0 +1,76 @@
+"""What pages and plots show of a run, in the order of its configuration and by names that are told apart."""
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from moso.evaluation.summary import Line, lines
+from moso.report.findings import RANDOM
+from moso.results.reading import Run
+from moso.results.retrainings import FULL
+from moso.run.computed_scores import wanted_scores
+from moso.selection import SELECTORS
+
+
+def selector_key(selector: str, parameters: str) -> str:
+    """The selector, and behind it those of its settings that are not the usual ones.
+
+    >>> selector_key("median", '{"classes": "balanced", "by": "score"}'), selector_key("median", "{}")
+    ('median (classes=balanced)', 'median')
+    """
+    usual, given = _usual(selector), json.loads(parameters)
+    said = [f"{name}={value}" for name, value in given.items() if name not in usual or usual[name] != value]
+    return f"{selector} ({', '.join(said)})" if said else selector
+
+
+@cache
+def _usual(selector: str) -> dict[str, Any]:
+    known = SELECTORS.find(selector)
+    return {} if known is None else {option.name: option.default for option in known.options()}
+
+
+def told_apart(cells: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Cells of an evaluation with their `key`, which takes the selector's place where there are several to tell apart.
+
+    >>> cell = {"method": "ccs", "selector": "coverage"}
+    >>> cells = [{**cell, "parameters": f'{{"cut": {cut}}}'} for cut in (0.1, 0.2)]
+    >>> [one["selector"] for one in told_apart(cells)], [one["selector"] for one in told_apart(cells[:1])]
+    (['coverage (cut=0.1)', 'coverage (cut=0.2)'], ['coverage'])
+    """
+    found = [{**cell, "key": selector_key(cell["selector"], cell["parameters"])} for cell in cells]
+    keys: dict[tuple[str, str], set[str]] = {}
+    for cell in found:
+        keys.setdefault((cell["method"], cell["selector"]), set()).add(cell["key"])
+    return [
+        {**cell, "selector": cell["key"]} if len(keys[cell["method"], cell["selector"]]) > 1 else cell for cell in found
+    ]
+
+
+def ordered_lines(run: Run) -> list[Line]:
+    """The evaluation of a run, seeds gathered: all data first, then the pairs in the order of its configuration."""
+    order = {pair: number for number, pair in enumerate(run.configuration.pairs())}
+    found = lines(told_apart(run.evaluation()))
+    return sorted(found, key=lambda row: (row.method != FULL, order.get((row.method, row.selector), len(order))))
+
+
+def drawn_at_random(run: Run) -> NDArray[np.bool_] | None:
+    """Whose label was drawn at random, in dataset order; None where no noise was added."""
+    ids = run.manifest.get("dataset", {}).get("labels_drawn_at_random", [])
+    if not ids:
+        return None
+    column = run.table()["id"]
+    drawn: NDArray[np.bool_] = pc.is_in(column, pa.array(ids, column.type)).to_numpy()
+    return drawn
+
+
+def plotted_scores(run: Run) -> dict[str, NDArray[np.float64]]:
+    """The scores of the first seed that mean something, in the order of the run's methods."""
+    order = wanted_scores([method for method, _ in run.configuration.pairs()])
+    found = {name: values for name, values in run.scores().items() if name != RANDOM}
+    return dict(sorted(found.items(), key=lambda one: order.index(one[0]) if one[0] in order else len(order)))

@@ -1,0 +1,1 @@
+"""What `moso suspects` writes: tables, pictures, a page."""

@@ -1,0 +1,81 @@
+"""Suspects as files: a table for programs, a sheet of pictures, and a page that opens offline.
+
+    suspects.csv, .parquet      a row a suspect, worst first
+    suspects.png                the first hundred as pictures, where samples are pictures
+    suspects.html               all of them to look at
+    detection.csv               how well every order found the wrong labels, where they are known
+
+Everything that comes from data (class names, ids, texts) is escaped, and the page forbids scripts and requests.
+"""
+
+from dataclasses import asdict, fields
+from importlib import resources
+from pathlib import Path
+
+from jinja2 import Environment, StrictUndefined
+
+from moso.analysis.label_issues import Inquiry
+from moso.evaluation.detection import Detection
+from moso.files import replacing, write_csv, write_table, write_text
+from moso.report.plots import png
+from moso.report.suspects.suspects_pictures import Look, looks, sheet
+from moso.report.suspects.suspects_tables import detection_text, suspects_table
+from moso.report.wording import count_of, data_name
+from moso.results.reading import Run
+from moso.version import __version__
+
+# Pictures up to this size are enlarged without smoothing: their pixels are all there is to see.
+TINY = 48
+
+
+def write_suspects(run: Run, inquiry: Inquiry, folder: Path) -> list[Path]:
+    """Write everything about the suspects of a run; returns the paths."""
+    seen, note = looks(run, inquiry)
+    table = suspects_table(inquiry)
+    paths = [folder / name for name in ("suspects.csv", "suspects.parquet", "suspects.html")]
+    rows = [row.values() for row in table.to_pylist()]
+    write_csv(paths[0], table.column_names, rows)
+    write_table(paths[1], table)
+    write_text(paths[2], render(run, inquiry, seen, note))
+    figure = sheet(inquiry, seen)
+    if figure is not None:
+        paths.append(folder / "suspects.png")
+        with replacing(paths[-1]) as temporary:
+            temporary.write_bytes(png(figure))
+    if inquiry.detections:
+        paths.append(folder / "detection.csv")
+        names = [field.name for field in fields(Detection)]
+        write_csv(paths[-1], names, (asdict(one).values() for one in inquiry.detections))
+    return paths
+
+
+def render(run: Run, inquiry: Inquiry, seen: list[Look], note: str) -> str:
+    """The page as text."""
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    text = (resources.files("moso.report.suspects") / "suspects.html.j2").read_text(encoding="utf-8")
+    suspects = []
+    for row, look in zip(suspects_table(inquiry).to_pylist(), seen, strict=True):
+        tiny = look.picture is not None and max(look.picture.size) <= TINY
+        suspects.append({"wrong": None, **row, "address": look.address, "tiny": tiny, "text": look.text})
+    return environment.from_string(text).render(
+        name=data_name(run.configuration.dataset),
+        headline=headline(inquiry),
+        note=note,
+        detection=detection_text(inquiry) if inquiry.detections else None,
+        suspects=suspects,
+        texts=any(look.text for look in seen),
+        version=__version__,
+    )
+
+
+def headline(inquiry: Inquiry) -> str:
+    """What was found, in a sentence or two."""
+    found = inquiry.suspects
+    other = int((found.predicted != found.labels).sum())
+    first = (
+        f"The {count_of(len(found), 'sample')} of {inquiry.samples:,} whose label is doubted most, by {inquiry.order}; "
+        f"networks that never saw them would give {other:,} of them another label."
+    )
+    if found.wrong is None:
+        return f"{first} A doubt is not a proof: look before you relabel."
+    return f"{first} {int(found.wrong.sum()):,} of their labels really are wrong."

@@ -1,0 +1,115 @@
+"""Suspects to look at: a sheet of pictures, and pictures and texts for the page."""
+
+import base64
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from PIL import Image
+
+from moso.analysis.label_issues import Inquiry
+from moso.errors import MosoError
+from moso.evaluation.label_suspects import Suspects
+from moso.report.plots import LIGHT, Theme, blank, house_style
+from moso.results.originals import Originals
+from moso.results.reading import Run
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+ACROSS = 10
+# Inches of a tile, of the names over it, and around it.
+TILE, TITLE, GAP = 1.05, 0.36, 0.05
+# More would make a sheet that nobody looks at to its end.
+ON_SHEET = 100
+# Larger pictures are scaled down for the page, twice what it shows; longer texts are cut.
+LARGEST = 192
+LONGEST_TEXT = 400
+_NAME = 16
+
+
+@dataclass(frozen=True)
+class Look:
+    """What can be seen of one suspect: a picture, a text, or neither."""
+
+    picture: Image.Image | None = None
+    text: str | None = None
+
+    @property
+    def address(self) -> str | None:
+        """The picture as an address that needs no network."""
+        if self.picture is None:
+            return None
+        small = self.picture if self.picture.mode in ("L", "RGB", "RGBA") else self.picture.convert("RGB")
+        if max(small.size) > LARGEST:
+            small = small.copy()
+            small.thumbnail((LARGEST, LARGEST))
+        stream = io.BytesIO()
+        small.save(stream, "PNG", optimize=True)
+        return f"data:image/png;base64,{base64.b64encode(stream.getvalue()).decode()}"
+
+
+def looks(run: Run, inquiry: Inquiry) -> tuple[list[Look], str]:
+    """What can be seen of every suspect, and why nothing can if nothing can."""
+    try:
+        source = Originals.open(run.configuration)
+        found = [Look(source.picture(one), _shortened(source.text(one))) for one in inquiry.ids]
+    except (MosoError, OSError) as problem:
+        return [Look()] * len(inquiry.ids), f"The samples cannot be shown: {problem}."
+    if not any(look.picture or look.text for look in found):
+        return found, "The inputs are neither pictures nor texts, so samples are named by id and label."
+    return found, ""
+
+
+def _shortened(text: str | None) -> str | None:
+    return text if text is None or len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
+
+
+def sheet(inquiry: Inquiry, seen: Sequence[Look], *, theme: Theme = LIGHT) -> "Figure | None":
+    """The first suspects as pictures, the label they have over the one that others would give; None without any."""
+    shown = [place for place, look in enumerate(seen) if look.picture is not None][:ON_SHEET]
+    if not shown:
+        return None
+    across = min(ACROSS, len(shown))
+    down = -(-len(shown) // across)
+    with house_style(theme):
+        figure = blank(TILE * across, (TILE + TITLE) * down)
+        # One plane for all: a hundred small plots take many times as long to lay out.
+        axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+        axes.set_axis_off()
+        for number, place in enumerate(shown):
+            row, column = divmod(number, across)
+            _tile(axes, inquiry.suspects, inquiry.classes, place, seen[place].picture, column, row)
+        axes.set_xlim(0, TILE * across)
+        axes.set_ylim((TILE + TITLE) * down, 0)
+        axes.set_aspect("auto")
+    return figure
+
+
+def _tile(
+    axes: "Axes",
+    found: Suspects,
+    classes: Sequence[str],
+    place: int,
+    picture: Image.Image | None,
+    column: int,
+    row: int,
+) -> None:
+    assert picture is not None
+    left, top = TILE * column + GAP, (TILE + TITLE) * row + TITLE
+    side = TILE - 2 * GAP
+    width, height = (side * size / max(picture.size) for size in picture.size)
+    edge = left + (side - width) / 2, top + (side - height) / 2
+    colours = "RGB" if picture.mode not in ("L", "1", "I;16") else "L"
+    extent = (edge[0], edge[0] + width, edge[1] + height, edge[1])
+    axes.imshow(picture.convert(colours), cmap="gray", vmin=0, vmax=255, interpolation="nearest", extent=extent)
+    label, other = (_cut(classes[int(one[place])]) for one in (found.labels, found.predicted))
+    mark = "" if found.wrong is None else (" ✗" if found.wrong[place] else " ✓")
+    text = f"{label}{mark}\n→ {other}"
+    axes.text(left + side / 2, top - GAP, text, ha="center", va="bottom", fontsize=7.5, linespacing=1.1)
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _NAME else name[: _NAME - 1] + "…"

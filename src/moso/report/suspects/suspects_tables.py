@@ -1,0 +1,73 @@
+"""Suspects and the quality of their detection as tables: for the terminal, CSV and Parquet."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from moso.analysis.label_issues import Inquiry
+from moso.evaluation.detection import Detection
+from moso.report.text_table import TextTable
+from moso.report.wording import count_of
+
+
+def suspects_table(inquiry: Inquiry) -> pa.Table:
+    """A row a suspect: rank, id, label, what unseen networks would say and how sure they are; the truth if known."""
+    found, classes = inquiry.suspects, inquiry.classes
+    columns: dict[str, Any] = {
+        "rank": list(range(1, len(found) + 1)),
+        "id": inquiry.ids,
+        "label": [classes[label] for label in found.labels.tolist()],
+        "predicted": [classes[label] for label in found.predicted.tolist()],
+        "label_probability": found.given_probability,
+        "predicted_probability": found.predicted_probability,
+        "suspicion": found.suspicion,
+    }
+    if found.actual is not None and found.wrong is not None:
+        columns["right_label"] = [classes[label] for label in found.actual.tolist()]
+        columns["wrong"] = found.wrong
+    return pa.table(columns)
+
+
+def suspects_text(inquiry: Inquiry, shown: int) -> TextTable:
+    """The first few suspects, to read."""
+    rows = []
+    for row in suspects_table(inquiry).slice(0, shown).to_pylist():
+        line = [
+            str(row["id"]),
+            row["label"],
+            row["predicted"],
+            f"{row['label_probability']:.3f}",
+            f"{row['predicted_probability']:.3f}",
+        ]
+        if "wrong" in row:
+            line.append(f"wrong, is {row['right_label']}" if row["wrong"] else "right")
+        rows.append(line)
+    columns = ["id", "label", "others say", "for the label", "for theirs"]
+    columns += ["truth"] if inquiry.suspects.wrong is not None else []
+    title = f"the {count_of(min(shown, len(inquiry.suspects)), 'most suspicious sample')} by {inquiry.order}"
+    note = "Others are networks that never saw the sample, with their probabilities of its label and of their own."
+    return TextTable(title, columns, rows, note)
+
+
+def detection_text(inquiry: Inquiry) -> TextTable:
+    """How well every order finds the wrong labels."""
+    assert inquiry.wrong is not None
+    rows = [_row(one, inquiry.order) for one in inquiry.detections]
+    columns = ["order", "AUROC", "precision", "called wrong", "of them wrong", "of the wrong found"]
+    share = inquiry.wrong / inquiry.samples
+    note = (
+        "AUROC: the chance that a wrong label comes before a right one. Precision: the share of wrong ones among the "
+        f"first {inquiry.wrong:,}; chance would give {share:.3f}. The last columns are for a detector that also says "
+        f"where to stop. {inquiry.note}"
+    ).strip()
+    title = f"detection of {inquiry.wrong:,} wrong labels among {inquiry.samples:,} samples"
+    return TextTable(title, columns, rows, note)
+
+
+def _row(one: Detection, order: str) -> Sequence[str]:
+    name = f"{one.name} (the order used)" if one.name == order else one.name
+    flagged = ["", "", ""]
+    if one.flagged is not None and one.flagged_precision is not None and one.flagged_recall is not None:
+        flagged = [f"{one.flagged:,}", f"{one.flagged_precision:.3f}", f"{one.flagged_recall:.3f}"]
+    return [name, f"{one.auroc:.3f}", f"{one.precision:.3f}", *flagged]

@@ -1,0 +1,201 @@
+"""`Run`: anything a run wrote, readable again."""
+
+import json
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from torch import nn
+
+from moso.configuration import CUSTOM
+from moso.data.dataset import DataSet
+from moso.data.partitions import partition
+from moso.data.samples import Samples
+from moso.data.views import View
+from moso.errors import MosoError
+from moso.evidence import Dynamics, Trajectory, read_features, read_out_of_sample
+from moso.methods import methods
+from moso.models import build_model
+from moso.results.directory import RunDirectory
+from moso.results.layout import dynamics_folder, features_path, part_name, reference_name
+from moso.results.originals import load_data
+from moso.results.retrainings import all_cells
+from moso.results.score_files import read_scores
+from moso.results.selections import Selection, all_selections, read_selection
+
+
+class Run:
+    """A run directory, opened for reading.
+
+    >>> import moso, tempfile
+    >>> out = tempfile.mkdtemp() + "/run"
+    >>> images, labels = np.random.default_rng(0).integers(0, 255, (40, 1, 8, 8)).astype("uint8"), np.arange(40) % 2
+    >>> _ = moso.prune((images, labels), ratio=0.5, model="mlp-w8", recipe="quick", time_steps=2, partitions=1, out=out)
+    >>> run = Run.open(out)
+    >>> sorted(run.scores()), run.scores()["moso"].shape
+    (['moso', 'moso-rank', 'moso-standardised'], (40,))
+    >>> [point.step for point in run.trajectory(0)] == sorted({point.step for point in run.trajectory(0)})
+    True
+    """
+
+    def __init__(self, directory: RunDirectory) -> None:
+        self.directory = directory
+        self.configuration = directory.configuration()
+
+    @classmethod
+    def open(cls, path: Path | str) -> "Run":
+        """The run in this directory, or at this address."""
+        directory = RunDirectory.at(path)
+        directory.pull()
+        return cls(directory)
+
+    @cached_property
+    def _data(self) -> DataSet:
+        if self.configuration.dataset == CUSTOM:
+            raise MosoError(f"{self.directory} was made from data in memory, which only its maker can open again")
+        return load_data(self.configuration)
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The data's fingerprint, versions, seeds, stages and their timings."""
+        return self.directory.manifest()
+
+    def build_model(self, seed: int | None = None) -> nn.Module:
+        """A network of the surrogate's architecture, at the `w_0` of the seed."""
+        if self.configuration.model == CUSTOM:
+            raise MosoError(f"{self.directory} was made with a network of its maker's own; build it yourself")
+        data = self.manifest["dataset"]
+        seed = self.configuration.seed if seed is None else seed
+        return build_model(
+            self.configuration.model,
+            tuple(data["shape"]),
+            data["outputs"],
+            seed,
+            vocabulary=data["vocabulary"],
+            numbers=data["numbers"],
+        )
+
+    def samples(self, split: Literal["train", "test"] = "train") -> Samples:
+        """The samples of a split: ids, labels, class names, pictures."""
+        found = self._data.train if split == "train" else self._data.test
+        if found is None:
+            raise MosoError(f"{self.configuration.dataset} has no {split} split")
+        return found
+
+    def dataset(self, split: Literal["train", "test"] = "train") -> View:
+        """A map-style dataset of a split in its evaluation view: `data[i] -> (input, label)`."""
+        return self.samples(split).evaluation_view()
+
+    def partitions(self, seed: int | None = None) -> list[NDArray[np.int64]]:
+        """The positions of every partition's samples."""
+        path = self._home(seed) / "scores.parquet"
+        if path.exists():
+            part_of = pq.read_table(path, columns=["partition"])["partition"].to_numpy()
+            return [np.flatnonzero(part_of == part) for part in range(self.configuration.partitions)]
+        train, seed = self._data.train, self.configuration.seed if seed is None else seed
+        return partition(train.keys, train.labels, self.configuration.partitions, seed)
+
+    def trajectory(self, part: int, seed: int | None = None) -> Trajectory:
+        """The trajectory of a partition's surrogate."""
+        folder = self._home(seed) / "trajectory" / part_name(part)
+        below = folder.relative_to(self.directory.root).as_posix() + "/"
+        self.directory.pull(lambda name: name.startswith(below))
+        return Trajectory.open(folder)
+
+    def history(self, part: int, seed: int | None = None) -> dict[str, Any]:
+        """Loss and learning rate of a partition's surrogate, an entry an epoch."""
+        path = self._home(seed) / "state" / part_name(part) / "history.json"
+        if not path.exists():
+            raise MosoError(f"partition {part} of {self.directory} is not trained yet")
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return found
+
+    def scores(self, seed: int | None = None) -> dict[str, NDArray[np.float64]]:
+        """Every score by name, in dataset order."""
+        return read_scores(self._home(seed))
+
+    def score_of(self, method: str, seed: int | None = None) -> NDArray[np.float64] | None:
+        """The score that a method chooses by, in dataset order; None where it chooses without."""
+        known = methods().get(method)
+        name = method if known is None else known.score
+        return None if name is None else self.scores(seed).get(name)
+
+    def features(self, seed: int | None = None) -> NDArray[np.float32]:
+        """What the network trained on all of the data has for features, `[samples, width]`, a memory map."""
+        return read_features(features_path(self._home(seed)))
+
+    def dynamics(self, seed: int | None = None) -> Dynamics:
+        """What the network trained on all of the data said about every sample at every epoch."""
+        return Dynamics.open(dynamics_folder(self._home(seed), reference_name(0)))
+
+    def out_of_sample(self, seed: int | None = None) -> NDArray[np.float32]:
+        """What networks that did not see a sample say about it, `[samples, classes]`, a memory map."""
+        return read_out_of_sample(self._home(seed))
+
+    def table(self, seed: int | None = None) -> pa.Table:
+        """A row a sample: id, label, partition, every score."""
+        path = self._home(seed) / "scores.parquet"
+        if not path.exists():
+            raise MosoError(f"{self.directory} has no scores yet; run `moso score` first")
+        return pq.read_table(path)
+
+    def selections(self) -> list[Selection]:
+        """What was selected."""
+        return all_selections(self.directory.root)
+
+    def selection(
+        self,
+        method: str | None = None,
+        ratio: float | None = None,
+        selector: str | None = None,
+        seed: int | None = None,
+        overrides: str = "",
+    ) -> Selection:
+        """The one selection that fits; what is not said must be clear from what there is.
+
+        `overrides` are decisions by hand, by the name that the run has them under; without, those made with none.
+        """
+        seed = self.configuration.seed if seed is None else seed
+        there = [one for one in self.selections() if one.seed == seed]
+        fits = [
+            one
+            for one in there
+            if method in (None, one.method)
+            and selector in (None, one.selector)
+            and (ratio is None or abs(ratio - one.ratio) < 1e-9)
+            and json.loads(one.parameters).get("overrides", "") == overrides
+        ]
+        if len(fits) > 1:
+            # The same choice with other settings was made later; the run's own settings count.
+            fits = [one for one in fits if one.parameters == self._parameters(one)] or fits
+        if len(fits) != 1:
+            have = ", ".join(f"{one.method}/{one.selector}/{one.ratio:g}" for one in there)
+            problem = "no selection fits" if not fits else f"{len(fits)} selections fit"
+            raise MosoError(f"{problem}; say which by method, selector and ratio (there are: {have or 'none'})")
+        return fits[0]
+
+    def _parameters(self, selection: Selection) -> str | None:
+        """What a choice of these names is recorded with under the run's own settings, if there is such a one."""
+        pair = selection.method, selection.selector
+        return self.configuration.choice(*pair).parameters if pair in self.configuration.pairs() else None
+
+    def kept(
+        self,
+        method: str | None = None,
+        ratio: float | None = None,
+        selector: str | None = None,
+        seed: int | None = None,
+    ) -> NDArray[np.int64]:
+        """The positions that stay in the one selection that fits, ascending."""
+        return np.flatnonzero(read_selection(self.directory.root, self.selection(method, ratio, selector, seed)))
+
+    def evaluation(self) -> list[dict[str, Any]]:
+        """Every finished retraining with its result."""
+        return all_cells(self.directory.root)
+
+    def _home(self, seed: int | None) -> Path:
+        return self.directory.of_seed(self.configuration, self.configuration.seed if seed is None else seed)

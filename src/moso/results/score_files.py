@@ -1,0 +1,41 @@
+"""Scores on disk: one file per score, and a JSON file beside it that says what made it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from moso.columns import BLOCK, empty_column
+from moso.files import write_json, write_table
+
+
+def store_score(home: Path, name: str, ids: pa.Array, values: NDArray[np.float64], made_by: dict[str, Any]) -> None:
+    """Write one score and what made it."""
+    write_table(home / "scores" / f"{name}.parquet", pa.table({"id": ids, "score": values}))
+    write_json(home / "scores" / f"{name}.json", made_by)
+
+
+def read_scores(home: Path) -> dict[str, NDArray[np.float64]]:
+    """Every score below a seed's folder, by name, in dataset order."""
+    names = sorted(path.stem for path in (home / "scores").glob("*.parquet"))
+    return {name: _read_score(home / "scores" / f"{name}.parquet") for name in names}
+
+
+def _read_score(path: Path) -> NDArray[np.float64]:
+    with pq.ParquetFile(path) as file:
+        found, filled = empty_column(file.metadata.num_rows, np.float64), 0
+        for batch in file.iter_batches(BLOCK, columns=["score"]):
+            found[filled : filled + len(batch)] = batch["score"].to_numpy(zero_copy_only=False)
+            filled += len(batch)
+    return found
+
+
+def score_note(home: Path, name: str) -> dict[str, Any]:
+    """What made a score of a seed; empty where there is none of this name."""
+    path = home / "scores" / f"{name}.json"
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return found

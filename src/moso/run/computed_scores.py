@@ -1,0 +1,82 @@
+"""Scores on disk: one file a score that says what made it, and a view over all in dataset order."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from moso.columns import empty_column
+from moso.configuration.resolved_method import Choice
+from moso.data.samples import Samples
+from moso.files import write_table
+from moso.methods import find_method
+from moso.results.layout import piece_name
+from moso.results.score_files import read_scores, store_score
+from moso.run.job import Job
+from moso.run.profiling import noted
+from moso.run.seed_evidence import SeedEvidence
+from moso.scores import Score
+from moso.settings import Settings
+
+
+def wanted_scores(methods: Iterable[str]) -> list[str]:
+    """The names of the scores that methods need, each once."""
+    names = (find_method(method).score for method in methods)
+    return list(dict.fromkeys(name for name in names if name is not None))
+
+
+def write_scores(job: Job, seed: int, choices: Iterable[Choice]) -> None:
+    """Compute and write the scores of these choices under a seed, and the view over all that there are."""
+    home = job.directory.of_seed(job.configuration, seed)
+    given = SeedEvidence(job, seed)
+    wanted = {choice.score.name: choice for choice in choices if choice.score is not None and not choice.is_own}
+    for name, choice in wanted.items():
+        assert choice.score is not None
+        with noted(job.directory, "values", piece_name(seed, name)):
+            values = choice.score(given, choice.score_settings)
+        store_score(home, name, job.data.train.ids, values, _made_by(given, choice.score, choice.score_settings))
+    write_view(job, seed)
+
+
+def _made_by(given: SeedEvidence, score: Score, settings: Settings) -> dict[str, Any]:
+    """What made a score: the settings that it depends on, and no others."""
+    c, needs = given.job.configuration, score.needed(settings)
+    found: dict[str, Any] = {"score": score.name, "seed": given.seed}
+    if "terms" in needs:
+        found |= {"form": c.form, "partitions": c.partitions, "time_steps": c.time_steps, "sampling": c.sampling}
+        found |= {"parameters": c.parameters, "estimator": c.estimator}
+        found |= {"view": c.view} if c.view != "evaluation" else {}
+        found["total_steps"] = [part.total_steps for part in given.terms]
+        found["steps"] = [[step.step for step in part.steps] for part in given.terms]
+    if needs & {"terms", "adjoint"}:
+        found |= {"risk": c.risk} if c.risk != "train" else {}
+    if "adjoint" in needs:
+        # A probe's noise belongs to the score: the mean standard error beside the spread of what it blurs.
+        noise = [float(np.sqrt(np.mean(part.score_variance()))) for part in given.adjoint]
+        found |= {"partitions": c.partitions, "probes": c.probes, "standard_error": noise if c.probes > 1 else None}
+    if needs & {"early-errors", "early-norms"}:
+        found |= {"initialisations": c.initialisations, "early_epoch": c.early_epoch}
+    if needs - {"terms", "norms", "labels"}:
+        found["epochs"] = c.surrogate.epochs
+    if score.options():
+        found["settings"] = settings.model_dump()
+    return {**found, "needs": sorted(needs), "keep": score.keep, "hard": score.hard, "source": score.source}
+
+
+def write_view(job: Job, seed: int) -> None:
+    """`scores.parquet`: a row a sample, a column a score."""
+    train, home = job.data.train, job.directory.of_seed(job.configuration, seed)
+    part_of = empty_column(len(train), np.int32)
+    for part, positions in enumerate(job.partitions(seed)):
+        part_of[positions] = part
+    columns = {"id": train.ids, "label": _answers(train), "partition": pa.array(part_of)}
+    columns |= {name: pa.array(values) for name, values in read_scores(home).items()}
+    write_table(home / "scores.parquet", pa.table(columns))
+
+
+def _answers(samples: Samples) -> pa.Array:
+    """Class indices; where there are no classes the numbers to predict, or nothing."""
+    if samples.classes:
+        return pa.array(samples.labels)
+    return pa.nulls(len(samples)) if samples.targets is None else pa.array(samples.targets.tolist())

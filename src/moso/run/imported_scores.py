@@ -1,0 +1,253 @@
+"""What the user brings along: scores of their own, and lists of what is to stay.
+
+A score is an npy file of one number a sample in data set order, or a table (Parquet, CSV) with a column `id` and one of
+numbers. A list is an npy file of positions or of true and false for every sample, or a table with a column `id`, or a
+text file with an id a line. Both get a name, under which they are selected, retrained and compared like ours.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from moso.configuration.resolved_method import Choice
+from moso.data.samples import Samples
+from moso.errors import MosoError, unknown_name
+from moso.evaluation.baselines import BASELINES
+from moso.evaluation.summary import FULL
+from moso.methods import Method, methods
+from moso.results.score_files import read_scores, score_note, store_score
+from moso.results.selections import Selection, all_selections, read_selection, write_selection, write_selections_view
+from moso.run.computed_scores import write_view
+from moso.run.job import Job
+from moso.scores import Hard, Score
+from moso.selection import Selector, kept_count
+from moso.settings import Settings
+
+Pair = tuple[str, str | None]
+LISTED = "listed"  # in place of a selector, where the user says what stays
+_SCORE_FORMS = "an .npy, .parquet or .csv file"
+_LIST_FORMS = "an .npy, .parquet, .csv or .txt file"
+
+
+def find_choices(job: Job, given: Sequence[Choice | Pair] = ()) -> list[Choice]:
+    """Choices, by (method, selector) or as they are, each of them possible; without any, those of the run."""
+    found = [one if isinstance(one, Choice) else find_choice(job, *one) for one in given]
+    for choice in found:
+        problem = job.configuration.problem(choice)
+        if problem is not None:
+            raise MosoError(problem)
+    return found or job.configuration.choices()
+
+
+def find_choice(job: Job, method: str, selector: str | Selector | None = None) -> Choice:
+    """A choice by name: one of the registered methods, or a score or list that the user put into the run."""
+    known = methods()
+    if method in known:
+        return job.configuration.choice(method, selector)
+    if any(one.method == method and one.selector == LISTED for one in all_selections(job.directory.root)):
+        return listed(method)
+    note = score_note(job.directory.of_seed(job.configuration, job.configuration.seed), method)
+    if not note.get("own"):
+        raise unknown_name("method", method, [*known, *_own_names(job)])
+    by_class = bool(job.data.train.classes)
+    own = Method(method, method, "balanced" if by_class else "top", "a score of the user's own")
+    score = Score(method, own.description, _is_there, hard=note["hard"])
+    choice = job.configuration.choice(own, selector, score)
+    return replace(choice, is_own=True)
+
+
+def keep_scores(job: Job, name: str, path: Path, hard: Hard | None = None) -> None:
+    """Put a score of the user's into the run, the same under every seed."""
+    _check_name(name)
+    values = own_scores(path, job.data.train)
+    for seed in job.configuration.all_seeds():
+        home = job.directory.of_seed(job.configuration, seed)
+        before = read_scores(home).get(name)
+        if before is not None and not np.array_equal(before, values):
+            raise MosoError(f"{job.directory} has other scores of the name {name!r} already; give these another")
+        note = {"score": name, "seed": seed, "own": True, "file": path.name, "keep": "high", "hard": hard}
+        store_score(home, name, job.data.train.ids, values, note)
+        write_view(job, seed)
+
+
+def keep_list(job: Job, name: str, path: Path) -> tuple[Choice, float]:
+    """Put a list of the user's into the run as a selection, the same under every seed; and the ratio it removes."""
+    _check_name(name)
+    train = job.data.train
+    kept = own_positions(path, train)
+    # A list as long as what a ratio of the run keeps belongs to that ratio.
+    ratios = (one for one in job.configuration.ratios if kept_count(len(train), one) == len(kept))
+    ratio = next(ratios, 1 - len(kept) / len(train))
+    stays = np.isin(np.arange(len(train)), kept)
+    for before in all_selections(job.directory.root):
+        own = before.method == name and before.selector == LISTED
+        if own and not np.array_equal(read_selection(job.directory.root, before), stays):
+            raise MosoError(f"{job.directory} has another list of the name {name!r} already; give this another")
+    for seed in job.configuration.all_seeds():
+        write_selection(job.directory.root, Selection(name, LISTED, ratio, seed), train.ids, kept)
+    write_selections_view(job.directory.root)
+    return listed(name), ratio
+
+
+def listed(name: str) -> Choice:
+    """The choice that a list of the user's is."""
+    selector = Selector(LISTED, "what the user says", _is_there, frozenset())
+    return Choice(name, None, selector, Settings(), Settings(), is_own=True)
+
+
+def ratios_of(job: Job, choice: Choice, ratios: Sequence[float] = ()) -> Sequence[float]:
+    """The ratios a choice is made at: those asked for, those of the run, or what a list of the user's removes."""
+    if choice.selector.name != LISTED:
+        return ratios or job.configuration.ratios
+    mine = (one for one in all_selections(job.directory.root) if one.method == choice.method)
+    return sorted({one.ratio for one in mine if one.selector == LISTED})
+
+
+def own_scores(path: Path, samples: Samples) -> NDArray[np.float64]:
+    """A score of the user's in data set order, one finite number for every sample."""
+    if path.suffix == ".npy":
+        values = _array(path, "a score")
+        if values.ndim != 1 or values.dtype.kind not in "fiu":
+            raise MosoError(f"{path} holds {values.dtype} {values.shape}; a score is one number a sample")
+        found, ids = values.astype(np.float64), None
+    else:
+        table = _table(path, _SCORE_FORMS)
+        name = _number_column(path, table)
+        found = table[name].cast(pa.float64()).to_numpy(zero_copy_only=False)
+        ids = table["id"] if "id" in table.column_names else None
+    if ids is None and len(found) != len(samples):
+        raise MosoError(f"{path} has {len(found)} scores for {len(samples)} samples; give one each, or a column 'id'")
+    scores = found if ids is None else _by_id(path, ids, found, samples)
+    if not np.isfinite(scores).all():
+        bad = samples.ids[int(np.argmin(np.isfinite(scores)))]
+        raise MosoError(f"{path} has no finite score for sample {bad}; every sample needs one")
+    return scores
+
+
+def own_positions(path: Path, samples: Samples) -> NDArray[np.int64]:
+    """The positions that a list of the user's keeps, ascending, none twice."""
+    if path.suffix == ".npy":
+        values = _array(path, "a list")
+        if values.dtype == bool and values.shape == (len(samples),):
+            positions = np.flatnonzero(values)
+        elif values.ndim == 1 and values.dtype.kind in "iu":
+            positions = values.astype(np.int64)
+        else:
+            raise MosoError(
+                f"{path} holds {values.dtype} {values.shape}; a list is positions, or true and false for every sample"
+            )
+    else:
+        positions = _positions(path, _ids(path), samples)
+    outside = (positions < 0) | (positions >= len(samples))
+    if outside.any():
+        raise MosoError(f"{path} keeps position {positions[np.argmax(outside)]}, but there are {len(samples)} samples")
+    unique = np.unique(positions)
+    if len(unique) != len(positions):
+        raise MosoError(f"{path} names {len(positions) - len(unique)} samples twice; each stays once or not at all")
+    if len(unique) == 0:
+        raise MosoError(f"{path} keeps nothing; at least one sample has to stay")
+    return unique
+
+
+def _ids(path: Path) -> pa.ChunkedArray:
+    if path.suffix == ".txt":
+        lines = [line.strip() for line in _text(path).splitlines()]
+        return pa.chunked_array([pa.array([line for line in lines if line], pa.string())])
+    table = _table(path, _LIST_FORMS)
+    if "id" not in table.column_names:
+        raise MosoError(f"{path} has no column 'id' (it has: {', '.join(table.column_names)}); it names what stays")
+    return table.filter(table["kept"])["id"] if "kept" in table.column_names else table["id"]
+
+
+def _by_id(path: Path, ids: pa.ChunkedArray, values: NDArray[np.float64], samples: Samples) -> NDArray[np.float64]:
+    positions = _positions(path, ids, samples)
+    found, seen = np.full(len(samples), np.nan), np.zeros(len(samples), dtype=bool)
+    found[positions] = values
+    seen[positions] = True
+    if len(positions) != seen.sum():
+        raise MosoError(f"{path} has {len(positions) - int(seen.sum())} ids twice; every sample has one score")
+    if not seen.all():
+        missing = samples.ids[int(np.argmin(seen))]
+        raise MosoError(f"{path} has no score for sample {missing} ({int((~seen).sum())} are missing in all)")
+    return found
+
+
+def _positions(path: Path, ids: pa.ChunkedArray, samples: Samples) -> NDArray[np.int64]:
+    try:
+        cast = ids.cast(samples.ids.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as problem:
+        raise MosoError(
+            f"the ids of {path} are {ids.type}, those of the data {samples.ids.type}: {problem}"
+        ) from problem
+    found = pc.index_in(cast, samples.ids)
+    if found.null_count:
+        unknown = cast.filter(pc.is_null(found))[0]
+        raise MosoError(f"{path} names sample {unknown}, which the data does not have ({found.null_count} such in all)")
+    positions: NDArray[np.int64] = found.to_numpy(zero_copy_only=False).astype(np.int64)
+    return positions
+
+
+def _number_column(path: Path, table: pa.Table) -> str:
+    others = [
+        name
+        for name in table.column_names
+        if name != "id" and (pa.types.is_floating(table.schema.field(name).type) or name == "score")
+    ]
+    if "score" in others or len(others) == 1:
+        return "score" if "score" in others else str(others[0])
+    raise MosoError(
+        f"{path} has {len(others)} columns of numbers ({', '.join(table.column_names)}); call the right one 'score'"
+    )
+
+
+def _table(path: Path, forms: str) -> pa.Table:
+    try:
+        match path.suffix:
+            case ".parquet":
+                return pq.read_table(path)
+            case ".csv":
+                return pv.read_csv(path)
+    except (OSError, pa.ArrowInvalid) as problem:
+        raise MosoError(f"{path} cannot be read: {problem}") from problem
+    raise MosoError(f"{path} is not {forms}")
+
+
+def _array(path: Path, what: str) -> NDArray[Any]:
+    try:
+        found: NDArray[Any] = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as problem:
+        raise MosoError(f"{path} cannot be read as {what}: {problem}") from problem
+    return found
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise MosoError(f"{path} cannot be read: {problem}") from problem
+
+
+def _check_name(name: str) -> None:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+        raise MosoError(f"{name!r} is no name; use letters, digits, dots, dashes and underscores")
+    if name in methods() or name in (FULL, *BASELINES):
+        raise MosoError(f"{name!r} is the name of something of moso's own; give yours another")
+
+
+def _own_names(job: Job) -> list[str]:
+    home = job.directory.of_seed(job.configuration, job.configuration.seed)
+    names = (path.stem for path in (home / "scores").glob("*.json"))
+    return sorted(name for name in names if score_note(home, name).get("own"))
+
+
+def _is_there(*_: object) -> NDArray[Any]:
+    raise AssertionError("what the user brought lies in the run and is not computed")

@@ -1,0 +1,69 @@
+"""`dual`: difficult and undecided at once (DUAL).
+
+Believes that early in training the most useful samples are those whose label is both improbable and moving. With p_k
+the probability of the label in epoch k, recorded when training meets the sample, in windows of J of the first T epochs:
+
+    DUAL_k(x) = (1 - mean of the window) * standard deviation of the window (with J - 1)
+    DUAL(x)   = 1/(T-J+1) * sum_k DUAL_k(x)
+
+T = 30 and J = 10 as in the source's CIFAR experiments; all epochs where there are fewer, J half of them where they are
+shorter than two windows. (The authors' code multiplies by 10, which changes nothing.) Its sampling is the selector
+`beta`, which also takes the mean of p over the same epochs.
+
+Scale: 0 to about 0.5. Keep: high. Hard: neither end: the hardest do not move and are low.
+Source: Cho et al., Lightweight Dataset Pruning without Full Training via Example Difficulty and Prediction Uncertainty,
+ICML 2025, section 3.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from moso.scores.dynamics.windows import over_samples, shortened, windows
+from moso.scores.score import Score, ScoreInput
+from moso.settings import Settings
+
+
+class DualSettings(Settings):
+    """How much of training is looked at, and how."""
+
+    window: int = Field(10, ge=2, description="epochs of a window (the paper's J)")
+    epochs: int = Field(
+        30, ge=2, description="first epochs that are looked at, all where there are fewer (the paper's T)"
+    )
+
+
+def dual(probability: NDArray[np.float64], window: int = 10) -> NDArray[np.float64]:
+    """The score of each sample, from `probability: [epochs, samples]`.
+
+    >>> dual(np.array([[0.0, 0.5], [1.0, 0.5], [0.0, 0.5]]), window=2).round(4)
+    array([0.3536, 0.    ])
+    """
+    length = shortened(window, len(probability))
+    starts = len(probability) - length + 1
+    parts = [(1 - part.mean(axis=0)) * part.std(axis=0, ddof=1) for part in windows(probability, length, starts)]
+    return np.asarray(np.mean(parts, axis=0))
+
+
+def mean_probability(given: ScoreInput, settings: DualSettings) -> NDArray[np.float64]:
+    """The mean probability of each sample's label over the epochs looked at: what the selector `beta` asks for."""
+    column = given.dynamics().column("probability")[: settings.epochs]
+    return over_samples(column, lambda rows: rows.mean(axis=0))
+
+
+def _compute(given: ScoreInput, settings: DualSettings) -> NDArray[np.float64]:
+    column = given.dynamics().column("probability")[: settings.epochs]
+    return over_samples(column, lambda rows: dual(rows, settings.window))
+
+
+DUAL = Score(
+    "dual",
+    "early in training, samples whose label is both improbable and moving teach most",
+    _compute,
+    frozenset({"labels", "dynamics:probability"}),
+    scale="(1 - mean) times standard deviation of the label's probability",
+    formula="mean over windows of (1 - mean p_y) std p_y",
+    source="Cho et al., ICML 2025, section 3",
+    settings=DualSettings,
+    least_epochs=2,
+)

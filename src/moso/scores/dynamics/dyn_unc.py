@@ -1,0 +1,56 @@
+"""`dyn-unc`: how much the probability of the label moves, over windows of training (Dynamic Uncertainty).
+
+Believes that samples whose prediction keeps changing are neither learned at once nor never, and teach most. With p_k
+the probability of the label in epoch k of K, recorded when training meets the sample, and windows of J epochs:
+
+    U_k(x) = sqrt( 1/(J-1) * sum_{j=0}^{J-1} (p_{k+j} - mean of the window)^2 )       Equation 1 of the source
+    U(x)   = 1/(K-J) * sum_{k=0}^{K-J-1} U_k(x)                                       Equation 2 of the source
+
+Equation 2 leaves the last window out, and so does its authors' code. J = 10 as there; half of the epochs where training
+is shorter than two windows.
+
+Scale: a standard deviation of probabilities, 0 to about 0.5. Keep: high. Hard: neither end, both are low.
+Source: He et al., Large-scale Dataset Pruning with Dynamic Uncertainty, CVPR 2024 workshops.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from moso.scores.dynamics.windows import over_samples, shortened, windows
+from moso.scores.score import Score, ScoreInput
+from moso.settings import Settings
+
+
+class DynUncSettings(Settings):
+    """How long a window is."""
+
+    window: int = Field(10, ge=2, description="epochs of a window (the paper's J)")
+
+
+def dynamic_uncertainty(probability: NDArray[np.float64], window: int = 10) -> NDArray[np.float64]:
+    """The score of each sample, from `probability: [epochs, samples]`.
+
+    >>> dynamic_uncertainty(np.array([[0.0, 0.5], [1.0, 0.5], [0.0, 0.5]]), window=2).round(4)
+    array([0.7071, 0.    ])
+    """
+    length = shortened(window, len(probability))
+    parts = [part.std(axis=0, ddof=1) for part in windows(probability, length, len(probability) - length)]
+    return np.asarray(np.mean(parts, axis=0))
+
+
+def _compute(given: ScoreInput, settings: DynUncSettings) -> NDArray[np.float64]:
+    return over_samples(given.dynamics().column("probability"), lambda rows: dynamic_uncertainty(rows, settings.window))
+
+
+DYN_UNC = Score(
+    "dyn-unc",
+    "samples whose prediction keeps changing are neither trivial nor hopeless",
+    _compute,
+    frozenset({"labels", "dynamics:probability"}),
+    scale="the mean standard deviation of the label's probability in a window of epochs",
+    formula="mean over windows of the standard deviation of p_y",
+    source="He et al., CVPR 2024 workshops, Equations 1 and 2",
+    settings=DynUncSettings,
+    least_epochs=2,
+)

@@ -1,0 +1,203 @@
+"""`select`: scores in, the sorted positions of what is kept out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moso.columns import taken
+from moso.errors import (
+    ClassesMismatchError,
+    EvidenceMissingError,
+    IdsNotUniqueError,
+    LengthMismatchError,
+    SampleUnknownError,
+    SettingInvalidError,
+    ShapeMismatchError,
+    ValuesNotFiniteError,
+)
+from moso.selection.budget import kept_count
+from moso.selection.decided import with_decisions
+from moso.selection.feature_rows import Features
+from moso.selection.minimum import with_minimum
+from moso.selection.problem import Hard, Problem
+from moso.selection.registry import find_selector
+from moso.selection.selector import Selector
+
+
+def select(
+    scores: Any,
+    *,
+    ratio: float,
+    labels: Any = None,
+    selector: str | Selector = "balanced",
+    seed: int = 0,
+    ids: Sequence[Any] | NDArray[Any] | None = None,
+    features: Any = None,
+    probability: Any = None,
+    class_error: Mapping[Any, float] | Sequence[float] | NDArray[Any] | None = None,
+    hard: Hard | None = None,
+    influences: Any = None,
+    min_per_class: int = 0,
+    keep: Sequence[int] | NDArray[np.int64] = (),
+    drop: Sequence[int] | NDArray[np.int64] = (),
+    settings: Mapping[str, Any] | None = None,
+    **more_settings: Any,
+) -> NDArray[np.int64]:
+    """The positions that stay when the share `ratio` is removed, ascending.
+
+    `scores` are anybody's, one a sample, high means keep; None where the selector does without. Without `ids` a
+    sample's position is its id: ties are broken and draws addressed by it. `features: [n, d]` may be a memory map.
+    `class_error` is a number a class, by label or in the order of the sorted labels. `influences: [n, d]` are those on
+    the parameters. Every class keeps at least
+    `min_per_class` samples, or all it has. The positions `keep` stay and `drop` go whatever the selector says, within
+    the same number. Settings of the selector are given as a mapping, by name, or both.
+
+    >>> select([0.1, 0.9, 0.5, 0.7], ratio=0.5, selector="top")
+    array([1, 3])
+    >>> select([0.1, 0.9, 0.5, 0.7], ratio=0.5, labels=[0, 1, 0, 1])
+    array([1, 2])
+    >>> select([0.1, 0.9, 0.5, 0.7], ratio=0.5, selector="coverage", hard="high", cut=0.25, strata=2)
+    array([0, 2])
+    """
+    chosen = find_selector(selector) if isinstance(selector, str) else selector
+    resolved = chosen.resolved({**(settings or {}), **more_settings})
+    given = {"scores": scores, "labels": labels, "features": features, "probability": probability}
+    given |= {"class-error": class_error, "hard": hard, "influences": influences}
+    chosen.check(resolved, frozenset(name for name, value in given.items() if value is not None))
+    rows = None if features is None else Features(features)
+    moves = None if influences is None else Features(influences)
+    found = None if scores is None else _numbers(scores, "score")
+    count = _count(found, rows, moves, labels, ids)
+    values = np.zeros(count) if found is None else found
+    chances = None if probability is None else _numbers(probability, "probability", upper=1.0)
+    # Any labels do, names too: selectors see them renumbered without gaps.
+    names, classes = (None, None) if labels is None else _renumbered(np.asarray(labels))
+    columns = {"labels": classes, "ids": ids, "rows of features": rows, "rows of influences": moves}
+    for name, column in {**columns, "probabilities": chances}.items():
+        if column is not None and len(column) != count:
+            raise LengthMismatchError(
+                f"there are {count} {'samples' if found is None else 'scores'} but {len(column)} {name}"
+            )
+    if hard not in (None, "high", "low"):
+        raise SettingInvalidError(
+            f"hard = {hard!r} must be 'high' or 'low', the end of the scores where the hard samples are"
+        )
+    if min_per_class < 0:
+        raise SettingInvalidError(f"min_per_class = {min_per_class} must be a number of samples, 0 or more")
+    for name, table in (("features", rows), ("influences", moves)):
+        if table is not None and name in chosen.needed(resolved):
+            table.check_finite()
+    problem = Problem(
+        values,
+        kept_count(count, ratio),
+        classes,
+        rows,
+        chances,
+        None if class_error is None or names is None else _class_errors(class_error, names),
+        hard,
+        seed,
+        influences=moves,
+    )
+    order, problem = _by_id(problem, ids)
+
+    def choose(part: Problem) -> NDArray[np.int64]:
+        def plain(one: Problem) -> NDArray[np.int64]:
+            return chosen(one, resolved)
+
+        return with_minimum(part, min_per_class, plain) if min_per_class > 0 else plain(part)
+
+    if len(keep) or len(drop):
+        stay, go = (_positions(one, count, order) for one in (keep, drop))
+        kept = with_decisions(problem, stay, go, choose)
+    else:
+        kept = choose(problem)
+    return np.sort(kept if order is None else order[kept])
+
+
+def _positions(
+    given: Sequence[int] | NDArray[np.int64], count: int, order: NDArray[np.int64] | None
+) -> NDArray[np.int64]:
+    """Positions of the user's rows as positions of the problem, ascending, each once."""
+    positions = np.unique(np.asarray(given, dtype=np.int64))
+    if len(positions) and not 0 <= positions[0] <= positions[-1] < count:
+        raise SampleUnknownError(
+            f"there is no sample {positions[0] if positions[0] < 0 else positions[-1]} to keep or drop"
+        )
+    if order is None:
+        return positions
+    places = np.empty(count, dtype=np.int64)
+    places[order] = np.arange(count)
+    return np.sort(places[positions])
+
+
+def _renumbered(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The labels there are, sorted, and the place of each sample's among them."""
+    if labels.dtype != np.int64 or not len(labels) or labels.min() < 0 or labels.max() >= len(labels):
+        return np.unique(labels, return_inverse=True)
+    # The usual case without a sort: class indices.
+    present = np.bincount(labels) > 0
+    names = np.flatnonzero(present)
+    return names, labels if len(names) == len(present) else taken(np.cumsum(present) - 1, labels)
+
+
+def _count(*columns: Any) -> int:
+    for column in columns:
+        if column is not None:
+            return len(column)
+    raise EvidenceMissingError("nothing says how many samples there are; give scores, one number a sample")
+
+
+def _numbers(given: Any, name: str, upper: float | None = None) -> NDArray[np.float64]:
+    values = np.asarray(given, dtype=np.float64)
+    plural = "probabilities" if name == "probability" else f"{name}s"
+    if values.ndim != 1 or len(values) == 0:
+        raise ShapeMismatchError(f"{plural} must be one number a sample, not of shape {values.shape}")
+    if np.isnan(values).any():
+        first = int(np.argmax(np.isnan(values)))
+        raise ValuesNotFiniteError(f"the {name} of sample {first} is NaN; every sample needs a {name}")
+    if upper is not None and ((values < 0) | (values > upper)).any():
+        first = int(np.argmax((values < 0) | (values > upper)))
+        raise SettingInvalidError(f"the {name} of sample {first} is {values[first]:g}, outside [0, {upper:g}]")
+    return values
+
+
+def _class_errors(
+    given: Mapping[Any, float] | Sequence[float] | NDArray[Any], names: NDArray[Any]
+) -> NDArray[np.float64]:
+    if isinstance(given, Mapping):
+        missing = [name for name in names.tolist() if name not in given]
+        if missing:
+            raise ClassesMismatchError(f"class_error has nothing for class {missing[0]!r}")
+        errors = np.array([given[name] for name in names.tolist()], dtype=np.float64)
+    else:
+        errors = np.asarray(given, dtype=np.float64)
+        whole = names.dtype.kind in "iu" and names.min() >= 0
+        if whole and errors.ndim == 1 and len(errors) > names.max():
+            errors = errors[names]  # by class index: a class that no sample has may be among them
+    if errors.shape != names.shape:
+        raise ShapeMismatchError(
+            f"class_error must be one number a class: there are {len(names)} classes, not {errors.shape}"
+        )
+    if not ((errors >= 0) & (errors <= 1)).all():
+        raise SettingInvalidError("class_error must be shares between 0 and 1, one a class")
+    return errors
+
+
+def _by_id(problem: Problem, ids: Sequence[Any] | NDArray[Any] | None) -> tuple[NDArray[np.int64] | None, Problem]:
+    """The problem in the order of ids, and the position of each of its samples in the user's rows, if another."""
+    if ids is None:
+        return None, problem
+    if _ascending(np.asarray(ids)):
+        return None, replace(problem, ids=np.asarray(ids))
+    unique, order = np.unique(np.asarray(ids), return_index=True)
+    if len(unique) != len(problem):
+        raise IdsNotUniqueError(f"ids must be unique, but {len(problem)} samples have only {len(unique)} different ids")
+    return order, replace(problem, ids=np.asarray(ids)).subset(order, problem.budget)
+
+
+def _ascending(ids: NDArray[Any]) -> bool:
+    """Whether ids are in order already, each once."""
+    return bool((ids[1:] > ids[:-1]).all())

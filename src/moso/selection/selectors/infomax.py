@@ -1,0 +1,90 @@
+"""`infomax`: the highest total score, less what kept samples repeat of each other (InfoMax).
+
+Believes that a sample adds what it is worth, minus its likeness to what is already kept. With x_z in {0, 1} for
+dropped and kept, s the scores scaled to [0, 1], and K the cosine of two samples' features where one is among the
+other's nearest, 0 elsewhere:
+
+    maximise  sum_z s_z x_z - weight * sum_{z,z'} K_{zz'} x_z x_z'      so that  sum_z x_z = budget
+
+x is relaxed to [0, 1] and climbs by proximal steps: each multiplies x by exp(gradient), with gradient
+s - weight (K + K^T) x, and goes to the nearest x in the Kullback-Leibler sense that keeps the sum and stays in
+[0, 1]. It starts level, and after `iterations` steps the `budget` largest stay.
+
+The sparse K makes a step O(N k); data of more than `partition` samples is dealt at random into parts that are solved
+one by one with their share of the budget, as in the source. Neighbours are exact in parts of up to 50,000 samples and
+approximate beyond.
+
+Source: Tan et al., Data Pruning by Information Maximization, ICLR 2025: the objective, the sparse K, the partition
+and a gradient-based solver. Scaling the scores, and the Kullback-Leibler form of the steps with x <= 1 throughout, are
+ours.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from scipy.sparse import csr_array
+
+from moso.selection.blocks import blocks
+from moso.selection.feature_rows import Features
+from moso.selection.neighbours import nearest
+from moso.selection.problem import Problem
+from moso.settings import Settings
+
+
+class InfoMaxSettings(Settings):
+    """How much likeness counts, and how the program is solved."""
+
+    neighbours: int = Field(5, ge=1, description="nearest samples whose likeness counts")
+    weight: float = Field(0.3, ge=0, description="what likeness costs against scores from 0 to 1 (the paper's alpha)")
+    iterations: int = Field(20, ge=1, description="steps of the solver")
+    partition: int = Field(
+        100_000, ge=2, description="samples solved at once; more are dealt into parts of at most this many"
+    )
+
+
+def infomax(problem: Problem, settings: InfoMaxSettings) -> NDArray[np.int64]:
+    """`budget` samples of much information and little repetition."""
+    scores = problem.finite_scores("infomax")
+    low, width = scores.min(), np.ptp(scores)
+    worth = (scores - low) / width if width > 0 else np.zeros(len(scores))
+    kept = []
+    for where, part in blocks(problem, settings.partition, "infomax"):
+        likeness = likeness_matrix(part.features_for("infomax"), settings.neighbours)
+        gains = climb(worth[where], likeness, part.budget, settings.weight, settings.iterations)
+        kept.append(where[np.argsort(-gains, kind="stable")[: part.budget]])
+    return np.concatenate(kept)
+
+
+def likeness_matrix(features: Features, neighbours: int) -> csr_array:
+    """K: the cosines of every sample's nearest, a row a sample."""
+    where, cosines = nearest(features, neighbours, "cosine")
+    count, each = where.shape
+    return csr_array((cosines.ravel(), where.ravel(), np.arange(count + 1) * each), shape=(count, count))
+
+
+def climb(
+    worth: NDArray[np.float64], likeness: csr_array, budget: int, weight: float, iterations: int
+) -> NDArray[np.float64]:
+    """The relaxed solution before its last projection, `[n]`: the larger, the sooner kept."""
+    either_way = likeness + likeness.T
+    x = np.full(len(worth), budget / len(worth))
+    for _ in range(iterations):
+        # Above 0, where a sample that many others resemble would end: from there no step leads back.
+        raised = np.maximum(x * np.exp(worth - weight * (either_way @ x)), 1e-300)
+        x = project(raised, budget)
+    return np.asarray(raised)
+
+
+def project(values: NDArray[np.float64], total: float) -> NDArray[np.float64]:
+    """min(1, c * values) with the c that makes the sum `total`: the Kullback-Leibler projection; values are positive.
+
+    >>> project(np.array([8.0, 1.0, 1.0]), 2)
+    array([1. , 0.5, 0.5])
+    """
+    falling = np.sort(values)[::-1]
+    # With the m largest at 1, the others share total - m in proportion; the smallest m whose next stays below 1 is it.
+    full = np.arange(len(values))
+    rest = np.cumsum(falling[::-1])[::-1]
+    fits = (total - full) * falling <= rest * (1 + 1e-12)
+    m = int(np.argmax(fits)) if fits.any() else len(values) - 1
+    return np.asarray(np.minimum(1.0, values * ((total - m) / rest[m])))

@@ -1,0 +1,145 @@
+"""A lease on a run directory: who works there, and a sign of life every few seconds.
+
+It ends with its holder: at once where the holder ran on this machine and is gone, otherwise when it has not been
+renewed for `EXPIRY_SECONDS`. Clocks of two machines need not agree: a lease is watched by the watcher's own clock for a
+change, and only one that is minutes old is believed to be over without watching.
+"""
+
+import contextlib
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from moso.errors import MosoError
+from moso.storage.lease_slot import NAME, FileSlot, Holder, Slot, begun, read_slot, this_machine
+from moso.storage.lease_turn import alone
+
+__all__ = ["EXPIRY_SECONDS", "NAME", "SKEW_SECONDS", "Holder", "held", "read_holder"]
+
+RENEW_SECONDS = 5.0
+EXPIRY_SECONDS = 30.0
+# How far the clocks of two machines may be apart.
+SKEW_SECONDS = 300.0
+# Interrupts like SIGINT, which a process in the background of a script ignores. Windows has SIGINT alone.
+_STOP = getattr(signal, "SIGUSR1", signal.SIGINT)
+
+
+def read_holder(path: Path) -> Holder | None:
+    """Who holds the lease at this path; None where nobody does."""
+    return read_slot(FileSlot(path))
+
+
+@contextmanager
+def held(at: Slot | Path, expiry: float = EXPIRY_SECONDS, renew: float = RENEW_SECONDS) -> Iterator[Holder]:
+    """Hold the lease at a path or address, renewed while the work goes on; refused where somebody else holds it.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / NAME
+    >>> with held(path) as holder:
+    ...     read_holder(path).owner == holder.owner
+    True
+    >>> path.exists()
+    False
+    """
+    slot, mine = FileSlot(at) if isinstance(at, Path) else at, Holder.myself()
+    with alone(slot.folder):
+        _take(slot, mine, expiry)
+    keeping = _Keeping(slot, mine, renew)
+    keeping.start()
+    try:
+        yield mine
+    except KeyboardInterrupt:
+        if keeping.lost is None:
+            raise
+    finally:
+        keeping.stop()
+    if keeping.lost is not None:
+        raise MosoError(
+            f"{slot.place} was taken over by a moso on {keeping.lost.host} (process {keeping.lost.process}) while "
+            "this one showed no sign of life; let that one finish. What was complete is kept"
+        )
+
+
+def _take(slot: Slot, mine: Holder, expiry: float) -> None:
+    while True:
+        found = read_slot(slot)
+        if found is not None and not _ended(slot, found, expiry):
+            raise MosoError(
+                f"another moso is working in {slot.place} (process {found.process} on {found.host}); "
+                "wait for it or use another --out"
+            )
+        if slot.take(mine, found):
+            return
+        # Somebody was quicker; see who.
+
+
+def _ended(slot: Slot, found: Holder, expiry: float) -> bool:
+    """Whether a lease is over: its holder is gone from this machine, or gives no sign of life."""
+    if found.machine == this_machine():
+        return begun(found.process) != found.started
+    if time.time() - found.renewed > expiry + SKEW_SECONDS:
+        return True
+    warnings.warn(
+        f"{slot.place} is held by a moso on {found.host}; waiting {expiry:g} s for its next sign of life", stacklevel=2
+    )
+    until = time.monotonic() + expiry
+    while time.monotonic() < until:
+        time.sleep(min(0.5, expiry / 10))
+        again = read_slot(slot)
+        if again != found:
+            return again is None
+    return True
+
+
+def _interrupt_main_thread() -> None:
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, _STOP)
+    else:
+        signal.raise_signal(_STOP)  # Windows: handlers run in the main thread, and wake it
+
+
+class _Keeping:
+    """Renews a lease from a thread of its own, and notices when somebody else has it."""
+
+    def __init__(self, slot: Slot, mine: Holder, seconds: float) -> None:
+        self.slot, self.mine, self.seconds = slot, mine, seconds
+        self.lost: Holder | None = None
+        self._over = threading.Event()
+        self._main = threading.current_thread() is threading.main_thread()
+        self._thread = threading.Thread(target=self._renew, daemon=True)
+
+    def start(self) -> None:
+        """Renew from now on."""
+        if self._main:
+            self._before = signal.signal(_STOP, signal.default_int_handler)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Give the lease back."""
+        self._over.set()
+        self._thread.join()
+        if self._main:
+            signal.signal(_STOP, self._before or signal.SIG_DFL)
+        # A lease at an address that does not answer cannot be given back, and expires.
+        with contextlib.suppress(MosoError):
+            found = read_slot(self.slot)
+            if found is not None and found.owner == self.mine.owner:
+                self.slot.clear()
+
+    def _renew(self) -> None:
+        while not self._over.wait(self.seconds):
+            # A disk that is full for a moment, or a network that is gone, costs a sign of life and not the run.
+            with contextlib.suppress(OSError, MosoError):
+                found = read_slot(self.slot)
+                if found is not None and found.owner != self.mine.owner:
+                    self.lost = found
+                    if self._main:  # end the work: two writers would do everything twice
+                        _interrupt_main_thread()
+                    return
+                self.mine = replace(self.mine, renewed=time.time(), renewals=self.mine.renewals + 1)
+                self.slot.renew(self.mine)

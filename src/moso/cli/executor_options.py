@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
+from moso import errors
 from moso.cli.display import showing
 from moso.cli.flags import Flags, Quiet
 from moso.configuration.configuration import Configuration
-from moso.errors import SettingsConflictError, UnknownNameError
 from moso.executors import RayTasks, TorchRun, local_executor
 from moso.executors.torchrun import torchrun_team
 from moso.run.job import Effort, Job
@@ -51,10 +51,10 @@ class ExecutorOptions(Flags):
     def __post_init__(self) -> None:
         """Refuse what no executor knows."""
         if self.executor not in ("local", "ray", "torchrun"):
-            raise UnknownNameError(f"--executor {self.executor} is not known; use local, ray or torchrun")
+            raise errors.UnknownName(f"--executor {self.executor} is not known; use local, ray or torchrun")
         for name in ("address", "cpus_per_partition", "gpus_per_partition"):
             if self.executor != "ray" and getattr(self, name) is not None:
-                raise SettingsConflictError(f"--{name.replace('_', '-')} is for --executor ray")
+                raise errors.SettingsConflict(f"--{name.replace('_', '-')} is for --executor ray")
 
     def worker_count(self, configuration: Configuration) -> int:
         """As many as asked; else one for each `threads` cores, and one where a single accelerator does the work."""

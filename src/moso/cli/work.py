@@ -7,9 +7,9 @@ from pathlib import Path
 
 import typer
 
+from moso import errors
 from moso.cli.executor_options import ExecutorOptions
 from moso.configuration.configuration import Configuration, available_device
-from moso.errors import OutputInvalidError
 from moso.results.directory import RunDirectory
 from moso.run.job import Effort, Job
 from moso.run.stages import Executor, begin
@@ -47,5 +47,5 @@ def open_job(run: str, effort: Effort | None = None) -> Job:
 def local_path(text: str | Path) -> Path:
     """A path of this machine, as a flag's value; an address is refused where it would become a folder of that name."""
     if is_address(text):
-        raise OutputInvalidError(f"{text} is an address, and this is written on this machine alone; give a path")
+        raise errors.OutputInvalid(f"{text} is an address, and this is written on this machine alone; give a path")
     return Path(text)

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from moso.errors import MosoError, unknown_name
+from moso import errors
+from moso.errors import unknown_name
 from moso.methods import Method, find_method
 from moso.scores import Score, classes_needed, is_recorded, scores
 from moso.selection import Selector, find_selector, selectors
@@ -127,7 +128,7 @@ def read_settings(given: Iterable[str] | Given) -> dict[str, dict[str, Any]]:
     >>> read_settings(["coverage.cutt=0.2"])
     Traceback (most recent call last):
     ...
-    moso.errors.UnknownNameError: selector 'coverage' has no setting 'cutt'; it has: classes, cut, strata, by
+    moso.errors.UnknownName: selector 'coverage' has no setting 'cutt'; it has: classes, cut, strata, by
     """
     found: dict[str, dict[str, Any]] = {}
     for owner, name, value in _entries(given):
@@ -139,14 +140,16 @@ def _entries(given: Iterable[str] | Given) -> Iterable[tuple[str, str, Any]]:
     if isinstance(given, Mapping):
         for owner, table in given.items():
             if not isinstance(table, Mapping):
-                raise MosoError(f"[settings] {owner} = {table!r} is not of the form NAME.SETTING = VALUE")
+                raise errors.SettingInvalid(f"[settings] {owner} = {table!r} is not of the form NAME.SETTING = VALUE")
             yield from ((owner, name, value) for name, value in table.items())
         return
     for text in [given] if isinstance(given, str) else given:
         left, equals, value = str(text).partition("=")
         owner, dot, name = left.strip().rpartition(".")
         if not (equals and dot and owner and name):
-            raise MosoError(f"setting {text!r} is not of the form NAME.SETTING=VALUE, such as coverage.cut=0.2")
+            raise errors.SettingInvalid(
+                f"setting {text!r} is not of the form NAME.SETTING=VALUE, such as coverage.cut=0.2"
+            )
         yield owner, name, value.strip()
 
 

@@ -13,9 +13,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from moso import errors
 from moso.configuration.configuration import Configuration
 from moso.configuration.resolved_method import Choice, choose
-from moso.errors import MethodImpossibleError, SettingInvalidError, unknown_name
+from moso.errors import unknown_name
 from moso.evaluation.summary import FULL
 from moso.experiments.declaration import Arm, Contender
 from moso.experiments.derived import DERIVED, derived_choice
@@ -108,7 +109,7 @@ def resolved(configuration: Configuration, contender: Contender) -> Choice:
         choice = choose(contender.method, selector, {selector: contender.settings})
     problem = configuration.problem(choice)
     if problem is not None:
-        raise MethodImpossibleError(problem)
+        raise errors.MethodImpossible(problem)
     return choice
 
 
@@ -172,7 +173,7 @@ def only(cells: Iterable[Cell], words: Sequence[str]) -> list[Cell]:
     >>> only([], ["colour=red"])
     Traceback (most recent call last):
     ...
-    moso.errors.UnknownNameError: unknown part of a cell 'colour'; nearest: selector ...
+    moso.errors.UnknownName: unknown part of a cell 'colour'; nearest: selector ...
     """
     asked: dict[str, set[str]] = {}
     for word in words:
@@ -184,7 +185,7 @@ def only(cells: Iterable[Cell], words: Sequence[str]) -> list[Cell]:
         asked.setdefault(name, set()).add(value)
     found = [cell for cell in cells if all(_is(cell, name, values) for name, values in asked.items())]
     if words and not found:
-        raise SettingInvalidError(f"no cell of the experiment is left by --only {' --only '.join(words)}")
+        raise errors.SettingInvalid(f"no cell of the experiment is left by --only {' --only '.join(words)}")
     return found
 
 
@@ -200,4 +201,4 @@ def _number(name: str, value: str) -> float:
     try:
         return float(value)
     except ValueError as problem:
-        raise SettingInvalidError(f"--only {name}={value}: {name} is a number") from problem
+        raise errors.SettingInvalid(f"--only {name}={value}: {name} is a number") from problem

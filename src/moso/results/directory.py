@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from moso import errors
 from moso.configuration.configuration import FORMAT, Configuration
 from moso.errors import MosoError
 from moso.files import TEMPORARY, append, replacing, sweep, write_json, write_text
@@ -78,7 +79,7 @@ class RunDirectory:
                     self.copy.check()
                 holding.enter_context(held(self._slot))
             except OSError as problem:
-                raise MosoError(f"cannot write to {self.root}: {problem.strerror}") from problem
+                raise errors.NotWritable(f"cannot write to {self.root}: {problem.strerror}") from problem
             sweep(self.root)
             if self.copy is not None:
                 self.copy.pull(lambda name: light(name) or "shards" in name, leading=True)
@@ -97,7 +98,9 @@ class RunDirectory:
     def check_seen_by_others(self) -> None:
         """Refuse what exists in this process alone where others are to work on it."""
         if self.copy is not None and self.copy.store.is_of_one_process:
-            raise MosoError(f"{self} is seen by this process alone; use another address, or --workers 1")
+            raise errors.ExecutorUnsuitable(
+                f"{self} is seen by this process alone; use another address, or --workers 1"
+            )
 
     def pull(self, wanted: Wanted = light) -> None:
         """Bring what others left at the run's address, if it has one."""
@@ -136,7 +139,7 @@ class RunDirectory:
         if not self.configuration_path.exists():
             foreign = [path.name for path in self.root.iterdir() if path.name != NAME and TEMPORARY not in path.name]
             if foreign:
-                raise MosoError(
+                raise errors.NotARun(
                     f"{self} is not empty and not a run directory (it holds {foreign[0]}); use another --out"
                 )
             write_text(self.configuration_path, configuration.to_toml())
@@ -144,7 +147,7 @@ class RunDirectory:
         found = self.configuration()
         different = found.difference(configuration)
         if different:
-            raise MosoError(
+            raise errors.RunDiffers(
                 f"{self} holds a run of another configuration ({', '.join(different)} differ); "
                 "use another --out, or delete it"
             )
@@ -152,7 +155,7 @@ class RunDirectory:
     def configuration(self) -> Configuration:
         """The configuration of the run that is here."""
         if not self.configuration_path.exists():
-            raise MosoError(f"{self} is not a run directory: it has no run.toml")
+            raise errors.NotARun(f"{self} is not a run directory: it has no run.toml")
         return Configuration.read(self.configuration_path)
 
     def manifest(self) -> dict[str, Any]:
@@ -163,9 +166,9 @@ class RunDirectory:
         try:
             found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as problem:
-            raise MosoError(f"{path} is not valid JSON: {problem}") from problem
+            raise errors.FileUnreadable(f"{path} is not valid JSON: {problem}") from problem
         if found.get("format") != FORMAT:
-            raise MosoError(f"{path} has format {found.get('format')}; this version reads format {FORMAT}")
+            raise errors.FormatUnknown(f"{path} has format {found.get('format')}; this version reads format {FORMAT}")
         return found
 
     def note(self, **entries: Any) -> None:

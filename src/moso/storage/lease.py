@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from moso import errors
 from moso.errors import MosoError
 from moso.storage.lease_slot import NAME, FileSlot, Holder, Slot, begun, read_slot, this_machine
 from moso.storage.lease_turn import alone
@@ -59,7 +60,7 @@ def held(at: Slot | Path, expiry: float = EXPIRY_SECONDS, renew: float = RENEW_S
     finally:
         keeping.stop()
     if keeping.lost is not None:
-        raise MosoError(
+        raise errors.RunLocked(
             f"{slot.place} was taken over by a moso on {keeping.lost.host} (process {keeping.lost.process}) while "
             "this one showed no sign of life; let that one finish. What was complete is kept"
         )
@@ -69,7 +70,7 @@ def _take(slot: Slot, mine: Holder, expiry: float) -> None:
     while True:
         found = read_slot(slot)
         if found is not None and not _ended(slot, found, expiry):
-            raise MosoError(
+            raise errors.RunLocked(
                 f"another moso is working in {slot.place} (process {found.process} on {found.host}); "
                 "wait for it or use another --out"
             )

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.utils.data import Subset, default_collate
 
+from moso import errors
 from moso.configuration import CUSTOM, Configuration
 from moso.data.dataset import DataSet
 from moso.data.samples import Samples, StoredSamples, UserSamples, check_labels, check_targets
 from moso.data.views import Collate, ItemView, Normalisation, as_view, check_repeatable, holds_numbers, is_array_pair
-from moso.errors import MosoError
 from moso.evaluation.metrics import PerSample
 from moso.evidence import Estimator, EstimatorName, ParameterFilter, PartitionTerms, Trajectory, step_terms
 from moso.evidence.renewed_statistics import renewed_statistics
@@ -81,7 +81,9 @@ def score(
     """
     wanted = _from_terms(method, estimator)
     if renew_statistics is not None and renew_statistics < 2:
-        raise MosoError(f"renew_statistics={renew_statistics}: batch-norm's statistics need batches of at least 2")
+        raise errors.SettingInvalid(
+            f"renew_statistics={renew_statistics}: batch-norm's statistics need batches of at least 2"
+        )
     view = as_view(data, collate, numbers=loss is not cross_entropy)
     check_repeatable(view)
     points = trajectory if isinstance(trajectory, Trajectory) else Trajectory.from_states(trajectory, total_steps)
@@ -125,14 +127,16 @@ def _from_terms(method: str | Score, estimator: Estimator | EstimatorName) -> Sc
     wanted = find_score(method) if isinstance(method, str) else method
     if isinstance(method, str) and not (wanted.needed() and wanted.needed() <= _FROM_TERMS):
         possible = [name for name, one in scores().items() if one.needed() and one.needed() <= _FROM_TERMS]
-        raise MosoError(f"score(method=...) takes {', '.join(possible)}, not {method!r}")
+        raise errors.UnknownName(f"score(method=...) takes {', '.join(possible)}, not {method!r}")
     missing = sorted(wanted.needed() - _FROM_TERMS)
     if missing:
-        raise MosoError(
+        raise errors.EvidenceMissing(
             f"score {wanted.name!r} needs {', '.join(missing)}, which a trajectory does not have; use a run"
         )
     if "norms" in wanted.needed() and "subsampled" in (estimator, getattr(estimator, "name", None)):
-        raise MosoError(f"score {wanted.name!r} needs the gradient norms of all samples, which 'subsampled' leaves out")
+        raise errors.EvidenceMissing(
+            f"score {wanted.name!r} needs the gradient norms of all samples, which 'subsampled' leaves out"
+        )
     return wanted
 
 
@@ -248,7 +252,7 @@ def _method(method: str | Method | Score) -> Method:
         return find_method(method)
     registered = (scores() if isinstance(method, Score) else methods()).get(method.name)
     if method.name in methods() and registered is not method:
-        raise MosoError(f"{method.name!r} is the name of a method of moso's own; give yours another")
+        raise errors.NameTaken(f"{method.name!r} is the name of a method of moso's own; give yours another")
     return Method(method.name, None, "top", method.description) if isinstance(method, Score) else method
 
 
@@ -261,7 +265,9 @@ def _builder(model: str | Callable[[], nn.Module]) -> Callable[[int], nn.Module]
     if isinstance(model, str):
         return None
     if isinstance(model, nn.Module):
-        raise MosoError("model= takes a name or a function that makes a fresh network, such as lambda: MyNetwork()")
+        raise errors.WrongType(
+            "model= takes a name or a function that makes a fresh network, such as lambda: MyNetwork()"
+        )
 
     def build(seed: int) -> nn.Module:
         with seeded(seed, "init"):
@@ -280,7 +286,9 @@ def _samples(
         view, quiet = as_view(data), ItemView(data if plain is None else plain)
         count = len(view)
         if len(quiet) != count:
-            raise MosoError(f"score_set has {len(quiet)} samples and train_set {count}; they must be the same samples")
+            raise errors.LengthMismatch(
+                f"score_set has {len(quiet)} samples and train_set {count}; they must be the same samples"
+            )
         check_repeatable(quiet, "the data set" if plain is None else "score_set")
         answers = _answers_of(quiet, own_loss) if labels is None else None
     numbers = own_loss is not None and answers is not None
@@ -288,7 +296,7 @@ def _samples(
     if labels is None and not numbers and (train is None or train.classes):
         labels = answers
     if labels is not None and len(labels) != count:
-        raise MosoError(f"there are {count} samples but {len(labels)} labels")
+        raise errors.LengthMismatch(f"there are {count} samples but {len(labels)} labels")
     found, names = _classes(labels, count, train)
     if is_array_pair(data):
         given = {"targets": answers} if numbers else {"labels": found}
@@ -304,7 +312,7 @@ def _classes(labels: Any, count: int, train: Samples | None) -> tuple[NDArray[np
         return np.zeros(count, dtype=np.int64), ()
     if holds_numbers(labels):
         kind = np.asarray(labels).dtype if np.ndim(labels) == 1 else f"of shape {np.shape(labels)}"
-        raise MosoError(
+        raise errors.LabelInvalid(
             f"labels are {kind}: for classes give whole numbers, one a sample (labels.astype(int)); "
             "for numbers to predict give loss=, for example moso.squared_error"
         )
@@ -328,7 +336,7 @@ def _answers_of(view: ItemView, own_loss: Loss | None) -> Any:
         elif own_loss is not None:
             return None
         else:
-            raise MosoError("samples are not (input, label) pairs; give labels=, one class a sample")
+            raise errors.LabelsMissing("samples are not (input, label) pairs; give labels=, one class a sample")
         if own_loss is not None and (
             np.ndim(answer) > 1 or np.shape(answer) != np.shape(found[0] if found else answer)
         ):

@@ -27,7 +27,7 @@ from moso.scores import agreement
 from moso.training.loop import train
 
 
-class Interruption(Exception):  # noqa: N818
+class Interruption(Exception):
     pass
 
 

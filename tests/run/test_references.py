@@ -126,7 +126,7 @@ def test_with_one_partition_the_surrogate_is_the_first_reference(small_run, whol
     np.testing.assert_array_equal(evidence.features(), whole.features())
 
 
-class Stopped(Exception):  # noqa: N818
+class Stopped(Exception):
     pass
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from moso import errors
 from moso.configuration import CUSTOM
 from moso.data.labels import read_labels
 from moso.errors import MosoError, unknown_name
@@ -54,7 +55,7 @@ def find_label_issues(
     seed = c.seed if seed is None else seed
     if seed not in c.all_seeds():
         known = ", ".join(str(one) for one in c.all_seeds())
-        raise MosoError(f"seed {seed} is none of this run's seeds ({known})")
+        raise errors.UnknownName(f"seed {seed} is none of this run's seeds ({known})")
     table = run.table(seed)
     given, ids = table["label"].to_numpy(), table["id"].to_pylist()
     home = run.directory.of_seed(c, seed)
@@ -79,7 +80,9 @@ def find_label_issues(
 def check_possible(run: Run) -> None:
     """Refuse a run in which nobody can be suspected: without classes, without scores, or of one partition."""
     if run.configuration.classless:
-        raise MosoError(f"the samples of {run.directory} have no classes, so no label can be of the wrong one")
+        raise errors.ClassesRequired(
+            f"the samples of {run.directory} have no classes, so no label can be of the wrong one"
+        )
     run.table()
     check_out_of_sample(run.configuration.partitions)
 
@@ -108,7 +111,9 @@ def right_labels(
 
 def _differing(actual: NDArray[np.int64], given: NDArray[np.int64], whose: str) -> NDArray[np.int64]:
     if (actual == given).all():
-        raise MosoError(f"the labels of {whose} are those that were trained on: there is no wrong one to detect")
+        raise errors.NothingToMeasure(
+            f"the labels of {whose} are those that were trained on: there is no wrong one to detect"
+        )
     return actual
 
 

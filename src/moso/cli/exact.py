@@ -7,11 +7,11 @@ from typing import Annotated
 import torch
 import typer
 
+from moso import errors
 from moso.cli.display import showing
 from moso.cli.exact_tables import print_comparison, print_cost, print_json, print_study
 from moso.cli.work import local_path
 from moso.data.dataset import open_dataset
-from moso.errors import MosoError
 from moso.exact.cost import exact_cost
 from moso.exact.leave_one_out import exact_scores
 from moso.exact.left_out import choose_samples, left_out_positions, named_positions, scaled_inputs
@@ -92,7 +92,7 @@ def exact(
     rates, totals = _settings(base, data, learning_rate, steps, epochs, recipe is not None or estimate, grid)
     first = base.changed(learning_rate=rates[0], epochs=-(-totals[0] // data.steps_per_epoch(base.batch_size)))
     if not train.classes:
-        raise MosoError(f"the answers of {dataset} are numbers; `moso exact` studies classes only")
+        raise errors.ClassesRequired(f"the answers of {dataset} are numbers; `moso exact` studies classes only")
     network = build_model(model, train.shape, len(train.classes), seed, vocabulary=train.vocabulary)
     view = train.evaluation_view()
     about = Setting(
@@ -180,13 +180,13 @@ def _settings(
 
 def _form(form: str) -> Form:
     if form not in ("paper", "centred"):
-        raise MosoError(f"--form {form}: it is 'paper' or 'centred'")
+        raise errors.SettingInvalid(f"--form {form}: it is 'paper' or 'centred'")
     return "paper" if form == "paper" else "centred"
 
 
 def _dtype(precision: str) -> torch.dtype:
     if precision not in ("float32", "float64"):
-        raise MosoError(f"--precision {precision}: it is 'float32' or 'float64'")
+        raise errors.SettingInvalid(f"--precision {precision}: it is 'float32' or 'float64'")
     return torch.float32 if precision == "float32" else torch.float64
 
 
@@ -200,20 +200,20 @@ def _check(
     out: Path | None,
 ) -> None:
     if steps and epochs:
-        raise MosoError("--steps and --epochs both say how long training is; give one of them")
+        raise errors.SettingsConflict("--steps and --epochs both say how long training is; give one of them")
     for total in steps or []:
         if total < 1:
-            raise MosoError(f"--steps {total}: training needs at least 1 step")
+            raise errors.SettingInvalid(f"--steps {total}: training needs at least 1 step")
     if time_steps < 0:
-        raise MosoError(f"--time-steps {time_steps}: it is a number of steps, or 0 for all")
+        raise errors.SettingInvalid(f"--time-steps {time_steps}: it is a number of steps, or 0 for all")
     if grid and estimate:
-        raise MosoError("--grid and --estimate exclude each other")
+        raise errors.SettingsConflict("--grid and --estimate exclude each other")
     if not grid and max(len(steps or []), len(rates or [])) > 1:
-        raise MosoError("several --steps or --learning-rate need --grid")
+        raise errors.SettingsConflict("several --steps or --learning-rate need --grid")
     if out is not None:
         if out.suffix != ".parquet":
-            raise MosoError(f"--out {out}: scores are written as Parquet; give a name that ends in .parquet")
+            raise errors.OutputInvalid(f"--out {out}: scores are written as Parquet; give a name that ends in .parquet")
         # Found out before hours are spent.
         out.parent.mkdir(parents=True, exist_ok=True)
         if out.is_dir() or not os.access(out.parent, os.W_OK):
-            raise MosoError(f"--out {out} cannot be written; choose another place")
+            raise errors.NotWritable(f"--out {out} cannot be written; choose another place")

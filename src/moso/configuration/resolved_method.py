@@ -7,10 +7,11 @@ method's own, which count more than defaults.
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
-from moso.errors import MosoError, unknown_name
+from moso import errors
+from moso.errors import unknown_name
 from moso.methods import Method, find_method
 from moso.scores import Score, classes_needed, is_recorded, scores
 from moso.selection import Selector, find_selector, selectors
@@ -45,7 +46,7 @@ class ResolvedMethod:
         """What a selection is recorded with: the selector's settings, all of them, as JSON."""
         least = {"min_per_class": self.min_per_class} if self.min_per_class else {}
         by_hand = {"overrides": self.overrides} if self.overrides else {}
-        return json.dumps({**asdict(self.settings), **least, **by_hand})
+        return json.dumps({**self.settings.model_dump(), **least, **by_hand})
 
     def needs(self) -> frozenset[str]:
         """The evidence that a run has to have."""
@@ -127,7 +128,7 @@ def read_settings(given: Iterable[str] | Given) -> dict[str, dict[str, Any]]:
     >>> read_settings(["coverage.cutt=0.2"])
     Traceback (most recent call last):
     ...
-    moso.errors.MosoError: selector 'coverage' has no setting 'cutt'; it has: classes, cut, strata, by
+    moso.errors.UnknownName: selector 'coverage' has no setting 'cutt'; it has: classes, cut, strata, by
     """
     found: dict[str, dict[str, Any]] = {}
     for owner, name, value in _entries(given):
@@ -139,14 +140,16 @@ def _entries(given: Iterable[str] | Given) -> Iterable[tuple[str, str, Any]]:
     if isinstance(given, Mapping):
         for owner, table in given.items():
             if not isinstance(table, Mapping):
-                raise MosoError(f"[settings] {owner} = {table!r} is not of the form NAME.SETTING = VALUE")
+                raise errors.SettingInvalid(f"[settings] {owner} = {table!r} is not of the form NAME.SETTING = VALUE")
             yield from ((owner, name, value) for name, value in table.items())
         return
     for text in [given] if isinstance(given, str) else given:
         left, equals, value = str(text).partition("=")
         owner, dot, name = left.strip().rpartition(".")
         if not (equals and dot and owner and name):
-            raise MosoError(f"setting {text!r} is not of the form NAME.SETTING=VALUE, such as coverage.cut=0.2")
+            raise errors.SettingInvalid(
+                f"setting {text!r} is not of the form NAME.SETTING=VALUE, such as coverage.cut=0.2"
+            )
         yield owner, name, value.strip()
 
 

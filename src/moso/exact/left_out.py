@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from moso import errors
 from moso.data.samples import Samples, StoredSamples
 from moso.data.views import Normalisation
-from moso.errors import MosoError
 from moso.randomness import hashes
 
 
@@ -14,7 +14,7 @@ def scaled_inputs(train: Samples, inputs: str) -> Samples:
     if inputs == "normalised":
         return train
     if inputs != "plain" or not isinstance(train, StoredSamples):
-        raise MosoError(f"--inputs {inputs}: it is 'normalised' or 'plain'")
+        raise errors.SettingInvalid(f"--inputs {inputs}: it is 'normalised' or 'plain'")
     pixels = train.reader.read(np.array([0])).dtype == np.uint8
     channels = train.shape[0]
     return train.normalised(Normalisation((0.0,) * channels, (255.0,) * channels) if pixels else Normalisation())
@@ -23,9 +23,9 @@ def scaled_inputs(train: Samples, inputs: str) -> Samples:
 def choose_samples(train: Samples, count: int, seed: int, named: NDArray[np.int64]) -> NDArray[np.int64]:
     """Positions that make up S, ascending: the samples named, and others drawn by (seed, id)."""
     if not 2 <= count <= len(train):
-        raise MosoError(f"--samples {count}: S must have at least 2 and at most all {len(train)} samples")
+        raise errors.SettingInvalid(f"--samples {count}: S must have at least 2 and at most all {len(train)} samples")
     if len(named) > count:
-        raise MosoError(f"--leave-out names {len(named)} samples but S has only {count}; raise --samples")
+        raise errors.SettingsConflict(f"--leave-out names {len(named)} samples but S has only {count}; raise --samples")
     drawn = np.argsort(hashes(train.keys, seed, "exact-samples"), kind="stable")
     others = drawn[~np.isin(drawn, named)]
     return np.sort(np.concatenate([named, others[: count - len(named)]]))
@@ -37,11 +37,11 @@ def named_positions(train: Samples, leave_out: str) -> NDArray[np.int64]:
         return np.zeros(0, dtype=np.int64)
     asked = [name.strip() for name in leave_out.split(",") if name.strip()]
     if not asked:
-        raise MosoError("--leave-out is empty; give 'all', a number of samples, or ids separated by commas")
+        raise errors.SettingInvalid("--leave-out is empty; give 'all', a number of samples, or ids separated by commas")
     places = {str(name): position for position, name in enumerate(train.ids.to_pylist())}
     for name in asked:
         if name not in places:
-            raise MosoError(f"--leave-out: there is no training sample with id {name!r}")
+            raise errors.SampleUnknown(f"--leave-out: there is no training sample with id {name!r}")
     return np.array(sorted({places[name] for name in asked}), dtype=np.int64)
 
 
@@ -55,6 +55,8 @@ def left_out_positions(
         return named
     count = int(leave_out)
     if not 1 <= count <= len(positions):
-        raise MosoError(f"--leave-out {count}: between 1 and all {len(positions)} samples of S can be left out")
+        raise errors.SettingInvalid(
+            f"--leave-out {count}: between 1 and all {len(positions)} samples of S can be left out"
+        )
     order = np.argsort(hashes(train.keys[positions], seed, "leave-out"), kind="stable")
     return np.sort(positions[order[:count]])

@@ -7,15 +7,16 @@ selection is one cell however surrogates are trained, and experiments share what
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from pydantic import BaseModel
 
+from moso import errors
 from moso.configuration import Configuration
 from moso.configuration.resolved_method import ResolvedMethod, resolve_method
-from moso.errors import MosoError, unknown_name
+from moso.errors import unknown_name
 from moso.evaluation.summary import FULL
 from moso.experiments.declaration import Arm, Contender
 from moso.experiments.derived import DERIVED, derived_choice
@@ -108,7 +109,7 @@ def resolved(configuration: Configuration, contender: Contender) -> ResolvedMeth
         choice = resolve_method(contender.method, selector, {selector: contender.settings})
     problem = configuration.problem(choice)
     if problem is not None:
-        raise MosoError(problem)
+        raise errors.MethodImpossible(problem)
     return choice
 
 
@@ -131,7 +132,7 @@ def deciding(
         found["match"] = r.match
     if choice is None:
         return found
-    found |= {"selector": r.selector, "parameters": r.parameters, "score": asdict(choice.score_settings)}
+    found |= {"selector": r.selector, "parameters": r.parameters, "score": choice.score_settings.model_dump()}
     needs = choice.needs() - {"labels"}
     if needs:
         found |= {"model": c.model, "surrogate": stated(c.surrogate)}
@@ -174,7 +175,7 @@ def only(cells: Iterable[Cell], words: Sequence[str]) -> list[Cell]:
     >>> only([], ["colour=red"])
     Traceback (most recent call last):
     ...
-    moso.errors.MosoError: unknown part of a cell 'colour'; nearest: selector ...
+    moso.errors.UnknownName: unknown part of a cell 'colour'; nearest: selector ...
     """
     asked: dict[str, set[str]] = {}
     for word in words:
@@ -186,7 +187,7 @@ def only(cells: Iterable[Cell], words: Sequence[str]) -> list[Cell]:
         asked.setdefault(name, set()).add(value)
     found = [cell for cell in cells if all(_is(cell, name, values) for name, values in asked.items())]
     if words and not found:
-        raise MosoError(f"no cell of the experiment is left by --only {' --only '.join(words)}")
+        raise errors.SettingInvalid(f"no cell of the experiment is left by --only {' --only '.join(words)}")
     return found
 
 
@@ -202,4 +203,4 @@ def _number(name: str, value: str) -> float:
     try:
         return float(value)
     except ValueError as problem:
-        raise MosoError(f"--only {name}={value}: {name} is a number") from problem
+        raise errors.SettingInvalid(f"--only {name}={value}: {name} is a number") from problem

@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from moso import errors
 from moso.analysis.costs import method_costs
 from moso.configuration import Configuration
 from moso.configuration.resolved_method import ResolvedMethod
-from moso.errors import MosoError
 from moso.evaluation.detection import detection
 from moso.evaluation.label_suspects import suspicion
 from moso.executors import InProcess, LocalProcesses
@@ -35,7 +35,7 @@ from moso.run.work_plan import needs_surrogates
 from moso.training.loop import threads
 
 
-class OutOfTime(Exception):  # noqa: N818 - not an error: the user said when to stop
+class OutOfTime(Exception):
     """The hours that were given are over; everything finished is in the table."""
 
 
@@ -115,7 +115,7 @@ def open_job(data: str, configuration: Configuration, root: Path, out: Path, run
     held_out = 0 if job.data.validation is None else len(job.data.validation)
     place, sizes = place_of(data), (len(job.data.train) + held_out, 0 if job.data.test is None else len(job.data.test))
     if sizes != (place.train, place.test):
-        raise MosoError(
+        raise errors.DataChanged(
             f"{found.dataset} has {sizes[0]} samples to train on and {sizes[1]} to test on, but {data} has "
             f"{place.train} and {place.test}; results of other data would stand under its name"
         )

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
+from moso import errors
 from moso.columns import cache_folder
-from moso.errors import MosoError
 from moso.files import TEMPORARY, write_json, write_text
 from moso.randomness import key
 from moso.storage.lease_backend import NAME as LEASE
@@ -78,7 +78,7 @@ class WorkingCopy:
         if self.store.read(_CONFIGURATION) is None:
             foreign = [name for name in self.store.top() if name != LEASE and TEMPORARY not in name]
             if foreign:
-                raise MosoError(
+                raise errors.NotARun(
                     f"{self.store.address} is not empty and not a run directory (it holds {foreign[0]}); "
                     "use another --out"
                 )

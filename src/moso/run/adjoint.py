@@ -5,8 +5,8 @@ Checkpoints for the replay are left by training where somebody asked for the adj
 
 import time
 
+from moso import errors
 from moso.adjoint import AdjointTerms, Replay, ReplayRecorder, adjoint_sweep, read_adjoint, write_adjoint
-from moso.errors import MosoError
 from moso.progress import Progress
 from moso.results.layout import adjoint_path, part_name, piece_name, replay_folder
 from moso.run.job import Job
@@ -49,5 +49,7 @@ def read_adjoints(job: Job, seed: int) -> list[AdjointTerms]:
     paths = [adjoint_path(home, part) for part in range(job.configuration.partitions)]
     missing = [path for path in paths if not path.exists()]
     if missing:
-        raise MosoError(f"{missing[0]} is missing: the training was not differentiated; run `moso score` first")
+        raise errors.StageIncomplete(
+            f"{missing[0]} is missing: the training was not differentiated; run `moso score` first"
+        )
     return [read_adjoint(path) for path in paths]

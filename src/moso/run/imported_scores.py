@@ -18,9 +18,10 @@ import pyarrow.csv as pv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from moso import errors
 from moso.configuration.resolved_method import ResolvedMethod
 from moso.data.samples import Samples
-from moso.errors import MosoError, unknown_name
+from moso.errors import unknown_name
 from moso.evaluation.baselines import BASELINES
 from moso.evaluation.summary import FULL
 from moso.methods import Method, methods
@@ -44,7 +45,7 @@ def find_choices(job: Job, given: Sequence[ResolvedMethod | Pair] = ()) -> list[
     for choice in found:
         problem = job.configuration.problem(choice)
         if problem is not None:
-            raise MosoError(problem)
+            raise errors.MethodImpossible(problem)
     return found or job.configuration.choices()
 
 
@@ -73,7 +74,7 @@ def import_scores(job: Job, name: str, path: Path, hard: Hard | None = None) -> 
         home = job.directory.of_seed(job.configuration, seed)
         before = read_scores(home).get(name)
         if before is not None and not np.array_equal(before, values):
-            raise MosoError(f"{job.directory} has other scores of the name {name!r} already; give these another")
+            raise errors.NameTaken(f"{job.directory} has other scores of the name {name!r} already; give these another")
         note = {"score": name, "seed": seed, "own": True, "file": path.name, "keep": "high", "hard": hard}
         store_score(home, name, job.data.train.ids, values, note)
         write_view(job, seed)
@@ -91,7 +92,7 @@ def import_list(job: Job, name: str, path: Path) -> tuple[ResolvedMethod, float]
     for before in all_selections(job.directory.root):
         own = before.method == name and before.selector == LISTED
         if own and not np.array_equal(read_selection(job.directory.root, before), stays):
-            raise MosoError(f"{job.directory} has another list of the name {name!r} already; give this another")
+            raise errors.NameTaken(f"{job.directory} has another list of the name {name!r} already; give this another")
     for seed in job.configuration.all_seeds():
         write_selection(job.directory.root, Selection(name, LISTED, ratio, seed), train.ids, kept)
     write_selections_view(job.directory.root)
@@ -117,7 +118,7 @@ def read_imported_scores(path: Path, samples: Samples) -> NDArray[np.float64]:
     if path.suffix == ".npy":
         values = _array(path, "a score")
         if values.ndim != 1 or values.dtype.kind not in "fiu":
-            raise MosoError(f"{path} holds {values.dtype} {values.shape}; a score is one number a sample")
+            raise errors.ShapeMismatch(f"{path} holds {values.dtype} {values.shape}; a score is one number a sample")
         found, ids = values.astype(np.float64), None
     else:
         table = _table(path, _SCORE_FORMS)
@@ -125,11 +126,13 @@ def read_imported_scores(path: Path, samples: Samples) -> NDArray[np.float64]:
         found = table[name].cast(pa.float64()).to_numpy(zero_copy_only=False)
         ids = table["id"] if "id" in table.column_names else None
     if ids is None and len(found) != len(samples):
-        raise MosoError(f"{path} has {len(found)} scores for {len(samples)} samples; give one each, or a column 'id'")
+        raise errors.LengthMismatch(
+            f"{path} has {len(found)} scores for {len(samples)} samples; give one each, or a column 'id'"
+        )
     scores = found if ids is None else _by_id(path, ids, found, samples)
     if not np.isfinite(scores).all():
         bad = samples.ids[int(np.argmin(np.isfinite(scores)))]
-        raise MosoError(f"{path} has no finite score for sample {bad}; every sample needs one")
+        raise errors.ValuesNotFinite(f"{path} has no finite score for sample {bad}; every sample needs one")
     return scores
 
 
@@ -142,19 +145,23 @@ def read_imported_list(path: Path, samples: Samples) -> NDArray[np.int64]:
         elif values.ndim == 1 and values.dtype.kind in "iu":
             positions = values.astype(np.int64)
         else:
-            raise MosoError(
+            raise errors.ShapeMismatch(
                 f"{path} holds {values.dtype} {values.shape}; a list is positions, or true and false for every sample"
             )
     else:
         positions = _positions(path, _ids(path), samples)
     outside = (positions < 0) | (positions >= len(samples))
     if outside.any():
-        raise MosoError(f"{path} keeps position {positions[np.argmax(outside)]}, but there are {len(samples)} samples")
+        raise errors.SampleUnknown(
+            f"{path} keeps position {positions[np.argmax(outside)]}, but there are {len(samples)} samples"
+        )
     unique = np.unique(positions)
     if len(unique) != len(positions):
-        raise MosoError(f"{path} names {len(positions) - len(unique)} samples twice; each stays once or not at all")
+        raise errors.IdsNotUnique(
+            f"{path} names {len(positions) - len(unique)} samples twice; each stays once or not at all"
+        )
     if len(unique) == 0:
-        raise MosoError(f"{path} keeps nothing; at least one sample has to stay")
+        raise errors.DataEmpty(f"{path} keeps nothing; at least one sample has to stay")
     return unique
 
 
@@ -164,7 +171,9 @@ def _ids(path: Path) -> pa.ChunkedArray:
         return pa.chunked_array([pa.array([line for line in lines if line], pa.string())])
     table = _table(path, _LIST_FORMS)
     if "id" not in table.column_names:
-        raise MosoError(f"{path} has no column 'id' (it has: {', '.join(table.column_names)}); it names what stays")
+        raise errors.ColumnMissing(
+            f"{path} has no column 'id' (it has: {', '.join(table.column_names)}); it names what stays"
+        )
     return table.filter(table["kept"])["id"] if "kept" in table.column_names else table["id"]
 
 
@@ -174,10 +183,14 @@ def _by_id(path: Path, ids: pa.ChunkedArray, values: NDArray[np.float64], sample
     found[positions] = values
     seen[positions] = True
     if len(positions) != seen.sum():
-        raise MosoError(f"{path} has {len(positions) - int(seen.sum())} ids twice; every sample has one score")
+        raise errors.IdsNotUnique(
+            f"{path} has {len(positions) - int(seen.sum())} ids twice; every sample has one score"
+        )
     if not seen.all():
         missing = samples.ids[int(np.argmin(seen))]
-        raise MosoError(f"{path} has no score for sample {missing} ({int((~seen).sum())} are missing in all)")
+        raise errors.LengthMismatch(
+            f"{path} has no score for sample {missing} ({int((~seen).sum())} are missing in all)"
+        )
     return found
 
 
@@ -185,13 +198,15 @@ def _positions(path: Path, ids: pa.ChunkedArray, samples: Samples) -> NDArray[np
     try:
         cast = ids.cast(samples.ids.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as problem:
-        raise MosoError(
+        raise errors.ColumnType(
             f"the ids of {path} are {ids.type}, those of the data {samples.ids.type}: {problem}"
         ) from problem
     found = pc.index_in(cast, samples.ids)
     if found.null_count:
         unknown = cast.filter(pc.is_null(found))[0]
-        raise MosoError(f"{path} names sample {unknown}, which the data does not have ({found.null_count} such in all)")
+        raise errors.SampleUnknown(
+            f"{path} names sample {unknown}, which the data does not have ({found.null_count} such in all)"
+        )
     positions: NDArray[np.int64] = found.to_numpy(zero_copy_only=False).astype(np.int64)
     return positions
 
@@ -204,7 +219,7 @@ def _number_column(path: Path, table: pa.Table) -> str:
     ]
     if "score" in others or len(others) == 1:
         return "score" if "score" in others else str(others[0])
-    raise MosoError(
+    raise errors.DataAmbiguous(
         f"{path} has {len(others)} columns of numbers ({', '.join(table.column_names)}); call the right one 'score'"
     )
 
@@ -217,15 +232,15 @@ def _table(path: Path, forms: str) -> pa.Table:
             case ".csv":
                 return pv.read_csv(path)
     except (OSError, pa.ArrowInvalid) as problem:
-        raise MosoError(f"{path} cannot be read: {problem}") from problem
-    raise MosoError(f"{path} is not {forms}")
+        raise errors.FileUnreadable(f"{path} cannot be read: {problem}") from problem
+    raise errors.FileUnreadable(f"{path} is not {forms}")
 
 
 def _array(path: Path, what: str) -> NDArray[Any]:
     try:
         found: NDArray[Any] = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as problem:
-        raise MosoError(f"{path} cannot be read as {what}: {problem}") from problem
+        raise errors.FileUnreadable(f"{path} cannot be read as {what}: {problem}") from problem
     return found
 
 
@@ -233,14 +248,14 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as problem:
-        raise MosoError(f"{path} cannot be read: {problem}") from problem
+        raise errors.FileUnreadable(f"{path} cannot be read: {problem}") from problem
 
 
 def _check_name(name: str) -> None:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-        raise MosoError(f"{name!r} is no name; use letters, digits, dots, dashes and underscores")
+        raise errors.SettingInvalid(f"{name!r} is no name; use letters, digits, dots, dashes and underscores")
     if name in methods() or name in (FULL, *BASELINES):
-        raise MosoError(f"{name!r} is the name of something of moso's own; give yours another")
+        raise errors.NameTaken(f"{name!r} is the name of something of moso's own; give yours another")
 
 
 def _own_names(job: Job) -> list[str]:

@@ -10,12 +10,12 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from moso import errors
 from moso.configuration import Configuration
 from moso.configuration.configuration import available_device
 from moso.data.dataset import DataSet
 from moso.data.partitions import partition
 from moso.data.samples import outputs
-from moso.errors import MosoError
 from moso.evaluation.metrics import Metric, PerSample, accuracy, mean_loss, measured, own_metric, r_squared
 from moso.evidence import Estimator, ParameterFilter, sample_steps
 from moso.evidence.estimators import IN_RUN
@@ -101,7 +101,7 @@ class Job:
                 return None
             case "validation":
                 if self.data.validation is None:
-                    raise MosoError(
+                    raise errors.SettingMissing(
                         "--risk validation needs validation data: give --validation NAME, or hold a share of the "
                         "training data out with --validation-share 0.1"
                     )
@@ -109,7 +109,9 @@ class Job:
                 return SampleRisk(view, np.arange(count), loader_workers=self.runtime.loader_workers)
             case "own":
                 if self.own_risk is None:
-                    raise MosoError("--risk own is a function of yours that no file holds; use moso.prune(risk=...)")
+                    raise errors.SettingsConflict(
+                        "--risk own is a function of yours that no file holds; use moso.prune(risk=...)"
+                    )
                 return self.own_risk
 
     @cached_property
@@ -150,7 +152,7 @@ class Job:
         """How the terms of recorded steps are found."""
         c = self.configuration
         if c.estimator == "in-run":
-            raise MosoError(
+            raise errors.StageIncomplete(
                 "in-run terms are collected while surrogates train, and some are missing; "
                 "remove the run's state folder to train them again, or use another --out"
             )
@@ -176,7 +178,9 @@ class Job:
         c = self.configuration
         if c.classless == bool(self.data.train.classes):
             found = "classes" if self.data.train.classes else "no classes"
-            raise MosoError(f"the configuration says classless = {str(c.classless).lower()}, but the data has {found}")
+            raise errors.DataChanged(
+                f"the configuration says classless = {str(c.classless).lower()}, but the data has {found}"
+            )
         self.risk()
         surrogates = bool(c.needs() & {"terms", "predictions", "adjoint"}) or c.partitions == 1
         for seed in c.all_seeds() if surrogates else ():

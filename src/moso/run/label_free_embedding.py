@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.errors import MosoError
+from moso import errors
 from moso.evidence.arrays import writing
 from moso.files import clear_away, write_json
 from moso.progress import Progress
@@ -30,7 +30,7 @@ def check_embedding(job: Job) -> None:
     """Refuse to train an embedding on what is no picture, before anything else is trained."""
     shape = job.data.train.shape
     if job.configuration.embedding == TRAINED and len(shape) != 3:
-        raise MosoError(
+        raise errors.PicturesRequired(
             f"an embedding is trained on pictures, but inputs are of shape {shape}; give --embedding FILE with features"
         )
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from moso.errors import MosoError
+from moso import errors
 from moso.evidence import write_features, write_out_of_sample
 from moso.evidence.arrays import writing
 from moso.evidence.early import error_norms, gradient_norms, write_early
@@ -136,7 +136,7 @@ def _measure_predictions(job: Job, home: Path, seed: int) -> None:
 def check_out_of_sample(partitions: int) -> None:
     """Refuse to predict samples unseen where every network has seen all of them."""
     if partitions < 2:
-        raise MosoError(
+        raise errors.EvidenceMissing(
             "out-of-sample predictions come from networks that did not see a sample, and with 1 partition the only "
             "network sees all; give --partitions 2 or more"
         )

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from moso import errors
 from moso.adjoint import AdjointTerms
 from moso.configuration.resolved_method import ResolvedMethod
-from moso.errors import MosoError
 from moso.evidence import (
     Dynamics,
     PartitionTerms,
@@ -92,7 +92,9 @@ class SeedEvidence:
             paths = [terms_path(self.home / "terms" / part_name(part), step) for step in steps]
             missing = [path for path in paths if not path.exists()]
             if missing:
-                raise MosoError(f"{missing[0]} is missing: partition {part} was not scored; run `moso score` first")
+                raise errors.StageIncomplete(
+                    f"{missing[0]} is missing: partition {part} was not scored; run `moso score` first"
+                )
             found.append(PartitionTerms(self.job.total_steps(positions), [read_terms(path) for path in paths]))
         return found
 
@@ -109,7 +111,9 @@ class SeedEvidence:
         """What the trained first reference says about every sample."""
         path = final_path(self.home, column)
         if not path.exists():
-            raise MosoError(f"{path} is missing: the trained network was not asked; run `moso score` first")
+            raise errors.StageIncomplete(
+                f"{path} is missing: the trained network was not asked; run `moso score` first"
+            )
         found: NDArray[np.float32] = read(path)
         return found
 
@@ -134,7 +138,7 @@ class SeedEvidence:
         """Influences on the parameters of the trained first reference, a memory map."""
         path = influences_path(self.home)
         if not path.exists():
-            raise MosoError(f"{path} is missing: influences were not computed; run `moso score` first")
+            raise errors.StageIncomplete(f"{path} is missing: influences were not computed; run `moso score` first")
         found: NDArray[np.float32] = read(path)
         return found
 

@@ -5,9 +5,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Protocol
 
+from moso import errors
 from moso.configuration.resolved_method import ResolvedMethod, all_needs
 from moso.data.samples import outputs
-from moso.errors import MosoError
 from moso.evaluation.standings import RANDOM
 from moso.results.directory import surroundings
 from moso.results.overrides import find_overrides
@@ -63,7 +63,7 @@ def begin(job: Job) -> None:
         fingerprint["validation"] = job.data.validation.fingerprint()
     before = job.directory.manifest().get("dataset")
     if before is not None and before["fingerprint"] != fingerprint:
-        raise MosoError(
+        raise errors.DataChanged(
             f"the data of {job.configuration.dataset} is not what it was when {job.directory} was begun "
             "(its fingerprint differs); use another --out for the new data"
         )
@@ -148,7 +148,7 @@ def select_stage(job: Job, choices: Sequence[Chosen] = (), ratios: Sequence[floa
         for choice in chosen:
             name = None if choice.score is None else choice.score.name
             if name is not None and name not in scores:
-                raise MosoError(f"score {name} is not in {job.directory}; run `moso score` first")
+                raise errors.StageIncomplete(f"score {name} is not in {job.directory}; run `moso score` first")
             given = evidence.for_selector(choice)
             decided = find_overrides(job.directory.root, choice.overrides, train)
             for ratio in ratios or c.ratios:
@@ -163,7 +163,7 @@ def select_stage(job: Job, choices: Sequence[Chosen] = (), ratios: Sequence[floa
                         min_per_class=choice.min_per_class,
                         keep=decided.keep,
                         drop=decided.drop,
-                        settings=asdict(choice.settings),
+                        settings=choice.settings.model_dump(),
                         **given,
                     )
                 write_selection(job.directory.root, made_by, train.ids, kept)
@@ -177,7 +177,7 @@ def _check_evidence(job: Job, choice: ResolvedMethod) -> None:
     pieces = [*training(job, asked), *measuring(job, asked)]
     if not all(is_complete(job, piece) for piece in pieces):
         named = f"--method {choice.method} --selector {choice.selector.name}"
-        raise MosoError(
+        raise errors.StageIncomplete(
             f"selector {choice.selector.name!r} needs {', '.join(sorted(asked))}, which {job.directory} does not "
             f"have yet; run `moso score {job.directory} {named}` first"
         )
@@ -186,7 +186,7 @@ def _check_evidence(job: Job, choice: ResolvedMethod) -> None:
 def evaluate_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = (), ratios: Sequence[float] = ()) -> None:
     """Retrain on what every selection keeps, and on all data; test each."""
     if job.data.test is None:
-        raise MosoError("there is no test data to measure anything on")
+        raise errors.SplitMissing("there is no test data to measure anything on")
     _perform(job, executor, "evaluate", evaluation_pieces(job, choices, ratios))
     write_retrainings_view(job.directory.root)
 

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from moso import errors
 from moso.adjoint import AdjointTerms
 from moso.data.samples import id_keys
-from moso.errors import MosoError
 from moso.evidence import Dynamics, PartitionTerms
 from moso.scores.score import Form
 
@@ -98,5 +98,5 @@ class MemoryInput:
 
 def _there(found: Found | None, what: str) -> Found:
     if found is None:
-        raise MosoError(f"the score needs {what}, and none were given")
+        raise errors.EvidenceMissing(f"the score needs {what}, and none were given")
     return found

@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.table import Table
 
-from moso.evaluation.summary import lines
+from moso.report.of_run import ordered_lines
+from moso.report.overview import headline_of
 from moso.report.text_table import TextTable
 from moso.report.wording import duration
-from moso.run.cells import all_cells
 from moso.run.costs import costs
 from moso.run.estimate import Estimate
 from moso.run.job import Job
+from moso.run.reading import Run
 
 
 def console() -> Console:
@@ -25,7 +26,7 @@ def console() -> Console:
 
 def print_summary(job: Job) -> None:
     """Accuracy (or what takes its place) by method and ratio, what it cost, and when it has paid for itself."""
-    rows = lines(all_cells(job.directory.root))
+    rows = ordered_lines(Run(job.directory))
     ratios = sorted({line.ratio for line in rows if line.method != "full"})
     out, c = console(), job.configuration
     noise = f", {c.label_noise:.0%} label noise" if c.label_noise else ""
@@ -47,6 +48,7 @@ def print_summary(job: Job) -> None:
     for line in rows:
         if line.method == "full":
             out.print(f"all data: {line.text}")
+    out.print(headline_of(Run(job.directory)), soft_wrap=True)
     _print_costs(out, job, ratios)
     files = [job.directory.root / name for name in ("report.html", "selections.parquet", "scores.parquet")]
     out.print("see " + ", ".join(job.directory.named(path) for path in files if path.exists()))

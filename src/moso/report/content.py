@@ -14,9 +14,9 @@ from moso.report.agreement import score_agreement
 from moso.report.classes import class_accuracy
 from moso.report.columns import Column, smallest
 from moso.report.evidence import evidence_columns
-from moso.report.findings import compare, spoken_of
+from moso.report.findings import spoken_of
 from moso.report.naming import selector_key
-from moso.report.of_run import ordered_lines
+from moso.report.of_run import best_rows
 from moso.report.overview import main_pair, overview, score_of
 from moso.report.samples import Columns, sample_columns
 from moso.report.settings import what_was_run
@@ -143,6 +143,6 @@ def _methods(run: Run, about: dict[str, Any]) -> list[dict[str, Any]]:
 def _choice(run: Run) -> dict[str, Any]:
     """What the page opens with: the best pair, at the ratio that the headline speaks of."""
     method, selector = main_pair(run)
-    comparisons = compare(ordered_lines(run), run.manifest.get("dataset", {}).get("test", 0))
-    ratio = spoken_of(comparisons)[0].ratio if comparisons else run.configuration.ratios[0]
+    best = best_rows(run)
+    ratio = spoken_of(best)[0].entry.ratio if best else run.configuration.ratios[0]
     return {"method": method, "selector": selector, "ratio": ratio}

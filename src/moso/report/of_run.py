@@ -5,19 +5,29 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from moso.evaluation.summary import Line, lines
-from moso.report.findings import RANDOM
+from moso.evaluation.compare import RANDOM, Entry, Row, compared, entries
+from moso.evaluation.summary import FULL, Line
+from moso.report.findings import best_of
 from moso.report.naming import told_apart
-from moso.run.cells import FULL
 from moso.run.reading import Run
 from moso.run.scores import wanted_scores
 
 
-def ordered_lines(run: Run) -> list[Line]:
+def ordered_entries(run: Run) -> list[Entry]:
     """The evaluation of a run, seeds gathered: all data first, then the pairs in the order of its configuration."""
     order = {pair: number for number, pair in enumerate(run.configuration.pairs())}
-    found = lines(told_apart(run.evaluation()))
+    found = entries(told_apart(run.evaluation()))
     return sorted(found, key=lambda row: (row.method != FULL, order.get((row.method, row.selector), len(order))))
+
+
+def ordered_lines(run: Run) -> list[Line]:
+    """What the entries of a run's evaluation reached, in their order."""
+    return [entry.line for entry in ordered_entries(run)]
+
+
+def best_rows(run: Run) -> list[Row]:
+    """The best method's standing at every ratio of a run, the smallest ratio first."""
+    return best_of(compared(ordered_entries(run), run.manifest.get("dataset", {}).get("test", 0)))
 
 
 def drawn_at_random(run: Run) -> NDArray[np.bool_] | None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from moso.data.samples import id_keys
 from moso.errors import MosoError
+from moso.scores.score import Hard
 from moso.selection.features import Features
-
-Hard = Literal["high", "low"]
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ def console() -> Console:
 
 
 def print_summary(job: Job) -> None:
-    """Accuracy (or what takes its place) by method and ratio, what it cost, and when it has paid for itself."""
-    rows = ordered_lines(Run(job.directory))
+    """Accuracy (or what takes its place) by method and ratio, the headline of the page, and what it cost."""
+    rows = sorted(ordered_lines(Run(job.directory)), key=lambda line: (line.method, line.selector, line.ratio))
     ratios = sorted({line.ratio for line in rows if line.method != "full"})
     out, c = console(), job.configuration
     noise = f", {c.label_noise:.0%} label noise" if c.label_noise else ""

@@ -1,5 +1,6 @@
 """Recipes are data: those of the package are valid, a user's own is checked, and nothing is guessed."""
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -7,20 +8,17 @@ import pytest
 import tomli_w
 from pydantic import ValidationError
 
+from moso.configuration import Configuration
 from moso.errors import MosoError
+from moso.experiments.declaration import Grid
+from moso.experiments.registry import EXPERIMENTS
+from moso.training import recipe as recipe_module
 from moso.training.recipe import Recipe, TrainingRecipe, load_recipe, recipes
 
-NAMES = [
-    "cpu-reproduce",
-    "cpu-small",
-    "digits",
-    "paper-cifar",
-    "paper-imagenet",
-    "paper-tiny",
-    "quick",
-    "table",
-    "text",
-]
+NAMES = sorted(path.stem for path in Path(recipe_module.__file__).with_name("recipes").iterdir())
+MANUAL = Path(__file__).parents[2]
+# What fits data of each kind, as the manual has it.
+FITTING = {"digits": "digits", "text:reviews.csv": "text", "diabetes": "table", "folder:pets": "cpu-small"}
 OWN = """
 description = "mine"
 match = "steps"
@@ -45,7 +43,17 @@ def write(folder: Path, text: str) -> str:
 
 
 def test_the_named_recipes_are_there() -> None:
-    assert [name for name, _ in recipes()] == NAMES
+    """Those that are chosen where nobody says, those of experiments, and those that the manual tells people to give."""
+    assert [name for name, description in recipes() if description] == NAMES
+    chosen = {dataset: Configuration.resolve({"dataset": dataset}).recipe for dataset in FITTING}
+    assert chosen == FITTING
+    presets = [own for one in EXPERIMENTS.values() for own in one.presets.values() if not isinstance(own, Grid)]
+    declared = {arm.settings["recipe"] for own in presets for arm in own if "recipe" in arm.settings}
+    pages = [MANUAL / "README.md", *(MANUAL / "docs").glob("*.md")]
+    told = {name for page in pages for name in re.findall(r"--recipe ([a-z][a-z-]+)(?![\w./-])", page.read_text())}
+    assert declared
+    assert told
+    assert declared | told <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)

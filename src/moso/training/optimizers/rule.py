@@ -1,0 +1,87 @@
+"""What an optimiser is: one pure function from parameters, gradients and slots to the next ones.
+
+The training loop applies the function to the parameters of a network, the adjoint differentiates it, and exact
+leave-one-out applies it to many copies of a network at once. So a rule may not change what it is given, and every
+operation in it must have a derivative.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import repeat
+from typing import Protocol
+
+import torch
+
+TensorList = Sequence[torch.Tensor]
+SlotLists = Mapping[str, TensorList]
+
+
+def each(
+    operation: Callable[..., torch.Tensor], *arguments: TensorList | float, **options: float
+) -> list[torch.Tensor]:
+    """Apply a function of PyTorch to every tensor of a list; several lists are taken in step.
+
+    Without derivatives it is one call for the whole list (`torch._foreach_add` for `torch.add`): one kernel on a GPU,
+    the same bits as one call per tensor on a CPU. Those calls are not trusted with derivatives: `_foreach_addcdiv` of
+    PyTorch 2.13 fails for some shapes.
+
+    >>> each(torch.add, [torch.ones(1), torch.zeros(1)], [torch.ones(1), torch.ones(1)], alpha=2)
+    [tensor([3.]), tensor([2.])]
+    """
+    if not torch.is_grad_enabled():
+        return list(getattr(torch, f"_foreach_{operation.__name__}")(*arguments, **options))
+    lists = [repeat(one) if isinstance(one, int | float) else one for one in arguments]
+    return [operation(*row, **options) for row in zip(*lists, strict=False)]
+
+
+class Settings(Protocol):
+    """The settings of a recipe that update rules read."""
+
+    @property
+    def momentum(self) -> float:
+        """Momentum of SGD, beta1 of Adam and AdamW."""
+
+    @property
+    def nesterov(self) -> bool:
+        """Whether SGD takes Nesterov's form of momentum."""
+
+    @property
+    def beta2(self) -> float:
+        """Decay rate of the second moment."""
+
+    @property
+    def epsilon(self) -> float:
+        """What is added to the root of the second moment."""
+
+    @property
+    def weight_decay(self) -> float:
+        """Weight decay, coupled or decoupled as the rule has it."""
+
+
+Update = Callable[[Settings, float, int, TensorList, TensorList, SlotLists], tuple[TensorList, SlotLists]]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """An optimiser.
+
+    Attributes:
+        name: What recipes call it.
+        description: One line for a person.
+        update: `update(settings, rate, step, parameters, gradients, slots)` returns the parameters and slots after
+            update `step` of these parameters, counted from 1. Slots that were never written are zero. What is given
+            stays unchanged.
+        slots: Names of the slots that the rule keeps per parameter under these settings. Gradients arrive in the first
+            one first: it is a weighted sum of all gradients so far.
+        mean: The factor that makes the first slot, after this many updates, a weighted mean of gradients.
+        own_settings: Settings of a recipe that this rule reads and some others do not.
+        counts: Whether `update` depends on `step`, so that saved positions hold the count.
+    """
+
+    name: str
+    description: str
+    update: Update
+    slots: Callable[[Settings], tuple[str, ...]]
+    mean: Callable[[Settings, int], float]
+    own_settings: frozenset[str] = field(default=frozenset())
+    counts: bool = False

@@ -35,8 +35,7 @@ class TrainingState:
     def of(cls, model: nn.Module, optimizer: Optimizer, step: int) -> "TrainingState":
         """A copy of what the network and the optimiser hold after update `step`."""
         trained = {name: value.detach().clone() for name, value in optimizer.parameters.items()}
-        # The rule writes new slots and leaves the old ones as they were, so these need no copies.
-        slots = {slot: dict(values) for slot, values in optimizer.slots.items()}
+        slots = {slot: {name: value.clone() for name, value in held.items()} for slot, held in optimizer.slots.items()}
         buffers = {name: value.detach().clone() for name, value in model.named_buffers()}
         return cls(step, trained, slots, buffers, dict(optimizer.counts))
 

@@ -10,7 +10,7 @@ Source: Kingma and Ba, Adam: A Method for Stochastic Optimization, ICLR 2015.
 
 import torch
 
-from moso.training.optimizers.rule import Rule, Settings, SlotLists, TensorList, each
+from moso.training.optimizers.rule import Rule, Settings, SlotLists, TensorList, each, each_
 
 FIRST, SECOND = "exp_avg", "exp_avg_sq"
 OWN_SETTINGS = frozenset({"beta2", "epsilon"})
@@ -21,12 +21,12 @@ def adapted(
 ) -> tuple[TensorList, SlotLists]:
     """Adam's step without weight decay: the parameters moved, and both moments."""
     beta1, beta2 = settings.momentum, settings.beta2
-    first = each(torch.lerp, slots[FIRST], gradients, 1 - beta1)
-    second = each(torch.addcmul, each(torch.mul, slots[SECOND], beta2), gradients, gradients, value=1 - beta2)
+    first = each_(torch.lerp, slots[FIRST], gradients, 1 - beta1)
+    second = each_(torch.addcmul, each_(torch.mul, slots[SECOND], beta2), gradients, gradients, value=1 - beta2)
     # The root has no derivative at zero. The smallest normal number has one, and the sum with epsilon is the same bits.
-    roots = each(torch.sqrt, each(torch.clamp_min, second, torch.finfo(second[0].dtype).tiny))
-    scales = each(torch.add, each(torch.div, roots, (1 - beta2**step) ** 0.5), settings.epsilon)
-    moved = each(torch.addcdiv, parameters, first, scales, value=-(rate / (1 - beta1**step)))
+    roots = each_(torch.sqrt, each(torch.clamp_min, second, torch.finfo(second[0].dtype).tiny))
+    scales = each_(torch.add, each_(torch.div, roots, (1 - beta2**step) ** 0.5), settings.epsilon)
+    moved = each_(torch.addcdiv, parameters, first, scales, value=-(rate / (1 - beta1**step)))
     return moved, {FIRST: first, SECOND: second}
 
 

@@ -1,4 +1,4 @@
-"""A recipe's whole update of its parameters as a pure function: clipping, then the optimiser's rule."""
+"""A recipe's whole update of its parameters as a function: clipping, then the optimiser's rule."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -11,6 +11,7 @@ from moso.training.optimizers.rule import Settings, TensorList
 Tensors = dict[str, torch.Tensor]
 Slots = dict[str, Tensors]
 _CLIP_EPSILON = 1e-6  # that of torch.nn.utils.clip_grad_norm_
+_CACHED = 2**16  # numbers of a group
 
 
 class DescentSettings(Settings, Protocol):
@@ -35,7 +36,10 @@ def descend(
     *,
     copies: bool = False,
 ) -> tuple[Tensors, Slots]:
-    """Parameters and slots after one update; nothing that is given changes.
+    """Parameters and slots after one update.
+
+    Where derivatives are followed, nothing that is given changes. Under `torch.no_grad` the update is made in the
+    memory of `parameters` and `slots`.
 
     Args:
         settings: The recipe.
@@ -60,7 +64,7 @@ def descend(
     clipped = clip(gradients, settings.clip_norm, copies)
     moved: Tensors = {}
     later: Slots = {slot: {} for slot in kept}
-    for count, names in _by_count(clipped, counts).items():
+    for (count, _), names in _groups(clipped, counts).items():
         given = [parameters[name] for name in names]
         held = {slot: _real([_slot(slots, slot, name, parameters) for name in names]) for slot in kept}
         along = _real([clipped[name] for name in names])
@@ -88,11 +92,13 @@ def clip(gradients: Mapping[str, torch.Tensor], limit: float | None, copies: boo
     return {name: value * factor.view(-1, *[1] * (value.ndim - 1)) for name, value in gradients.items()}
 
 
-def _by_count(gradients: Tensors, counts: Mapping[str, int]) -> dict[int, list[str]]:
-    # Almost always one group: only a parameter that some batches do not reach has had fewer updates than the others.
-    found: dict[int, list[str]] = {}
-    for name in gradients:
-        found.setdefault(counts.get(name, 0), []).append(name)
+def _groups(gradients: Tensors, counts: Mapping[str, int]) -> dict[tuple[int, int], list[str]]:
+    """Names of parameters that are updated together: of one count and, on a CPU, few enough for its cache."""
+    found: dict[tuple[int, int], list[str]] = {}
+    before = 0
+    for name, gradient in gradients.items():
+        found.setdefault((counts.get(name, 0), before // _CACHED), []).append(name)
+        before += gradient.numel() if gradient.device.type == "cpu" else 0
     return found
 
 

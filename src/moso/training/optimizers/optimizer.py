@@ -57,6 +57,7 @@ class Optimizer:
         """Make one update with the gradients and the rate at hand."""
         gradients = {name: one.grad for name, one in self.parameters.items() if one.grad is not None}
         moved, slots = descend(self.settings, self.rate, self.counts, self.parameters, gradients, self.slots)
+        # Nothing is copied of a rule that works in place.
         torch._foreach_copy_([self.parameters[name] for name in moved], list(moved.values()))
         for slot, values in slots.items():
             self.slots[slot] |= values
@@ -80,7 +81,7 @@ class Optimizer:
             own = state.get(str(number), {})
             for slot in self.slots:
                 if slot in own:
-                    value = own[slot].to(parameter.device)
+                    value = own[slot].to(parameter.device, copy=True)
                     self.slots[slot][name] = value.contiguous(memory_format=_format_of(parameter))
             if own:
                 # Rules that do not count only tell the first update from the later ones.

@@ -1,8 +1,9 @@
-"""What an optimiser is: one pure function from parameters, gradients and slots to the next ones.
+"""What an optimiser is: one function from parameters, gradients and slots to the next ones.
 
 The training loop applies the function to the parameters of a network, the adjoint differentiates it, and exact
-leave-one-out applies it to many copies of a network at once. So a rule may not change what it is given, and every
-operation in it must have a derivative.
+leave-one-out applies it to many copies of a network at once. So a rule is written once, in operations that are
+differentiable, on lists of tensors: `each` gives new tensors; `each_` works in the memory of its first list where
+nobody asks for derivatives, as `torch.optim` does.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +33,19 @@ def each(
         return list(getattr(torch, f"_foreach_{operation.__name__}")(*arguments, **options))
     lists = [repeat(one) if isinstance(one, int | float) else one for one in arguments]
     return [operation(*row, **options) for row in zip(*lists, strict=False)]
+
+
+def each_(
+    operation: Callable[..., torch.Tensor], first: TensorList, *arguments: TensorList | float, **options: float
+) -> TensorList:
+    """Apply a function as `each` does, in place: nothing else may need the tensors of the first list any more.
+
+    Where derivatives are followed the first list stays as it is, and new tensors are returned.
+    """
+    if torch.is_grad_enabled():
+        return each(operation, first, *arguments, **options)
+    getattr(torch, f"_foreach_{operation.__name__}_")(first, *arguments, **options)
+    return first
 
 
 class Settings(Protocol):
@@ -69,8 +83,9 @@ class Rule:
         name: What recipes call it.
         description: One line for a person.
         update: `update(settings, rate, step, parameters, gradients, slots)` returns the parameters and slots after
-            update `step` of these parameters, counted from 1. Slots that were never written are zero. What is given
-            stays unchanged.
+            update `step` of these parameters, counted from 1. Slots that were never written are zero. Parameters and
+            slots may be overwritten by `each_`, and by nothing else; gradients may not. A parameter may not depend on
+            which others are in the list.
         slots: Names of the slots that the rule keeps per parameter under these settings. Gradients arrive in the first
             one first: it is a weighted sum of all gradients so far.
         mean: The factor that makes the first slot, after this many updates, a weighted mean of gradients.

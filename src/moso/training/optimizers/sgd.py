@@ -9,7 +9,7 @@ Source: Sutskever et al., On the importance of initialization and momentum in de
 
 import torch
 
-from moso.training.optimizers.rule import Rule, Settings, SlotLists, TensorList, each
+from moso.training.optimizers.rule import Rule, Settings, SlotLists, TensorList, each, each_
 
 MOMENTUM = "momentum_buffer"
 
@@ -20,13 +20,13 @@ def _update(
     if settings.weight_decay:
         gradients = each(torch.add, gradients, parameters, alpha=settings.weight_decay)
     if not settings.momentum:
-        return each(torch.add, parameters, gradients, alpha=-rate), {}
+        return each_(torch.add, parameters, gradients, alpha=-rate), {}
     if step == 1:
-        momentum = [gradient.clone() for gradient in gradients]
+        momentum: TensorList = [gradient.clone() for gradient in gradients]
     else:
-        momentum = each(torch.add, each(torch.mul, slots[MOMENTUM], settings.momentum), gradients)
+        momentum = each_(torch.add, each_(torch.mul, slots[MOMENTUM], settings.momentum), gradients)
     direction = each(torch.add, gradients, momentum, alpha=settings.momentum) if settings.nesterov else momentum
-    return each(torch.add, parameters, direction, alpha=-rate), {MOMENTUM: momentum}
+    return each_(torch.add, parameters, direction, alpha=-rate), {MOMENTUM: momentum}
 
 
 def _slots(settings: Settings) -> tuple[str, ...]:

@@ -1,7 +1,6 @@
 """A recipe's whole update of its parameters as a function: clipping, then the optimiser's rule."""
 
 from collections.abc import Mapping
-from typing import Protocol
 
 import torch
 
@@ -14,20 +13,8 @@ _CLIP_EPSILON = 1e-6  # that of torch.nn.utils.clip_grad_norm_
 _CACHED = 2**16  # numbers of a group
 
 
-class DescentSettings(Settings, Protocol):
-    """The settings of a recipe that decide an update."""
-
-    @property
-    def optimizer(self) -> str:
-        """Name of the rule."""
-
-    @property
-    def clip_norm(self) -> float | None:
-        """Largest norm of all gradients together."""
-
-
 def descend(
-    settings: DescentSettings,
+    settings: Settings,
     rate: float,
     counts: Mapping[str, int],
     parameters: Mapping[str, torch.Tensor],

@@ -6,8 +6,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from moso.training.optimizers.descent import DescentSettings, Slots, descend
+from moso.training.optimizers.descent import Slots, descend
 from moso.training.optimizers.registry import find_rule
+from moso.training.optimizers.rule import Settings
 
 _COUNT = "step"
 
@@ -15,7 +16,7 @@ _COUNT = "step"
 class Optimizer:
     """The parameters of a network that are trained, with the slots that the rule keeps of each.
 
-    `torch.optim` is not used because it imports a compiler (3 to 6 seconds per process), and because the adjoint and
+    `torch.optim` is not used because it imports a compiler (1 to 6 seconds per process), and because the adjoint and
     exact leave-one-out need the same arithmetic as a function.
 
     >>> from moso.training.recipe import TrainingRecipe
@@ -30,7 +31,7 @@ class Optimizer:
     0.5
     """
 
-    def __init__(self, model: nn.Module, settings: DescentSettings) -> None:
+    def __init__(self, model: nn.Module, settings: Settings) -> None:
         self.settings = settings
         self.rule = find_rule(settings.optimizer)
         self.parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}

@@ -9,12 +9,17 @@ nobody asks for derivatives, as `torch.optim` does.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 
+if TYPE_CHECKING:
+    from moso.training.recipe import TrainingRecipe  # which asks for the names of all rules
+
 TensorList = Sequence[torch.Tensor]
 SlotLists = Mapping[str, TensorList]
+Settings: TypeAlias = "TrainingRecipe"
+Update: TypeAlias = "Callable[[Settings, float, int, TensorList, TensorList, SlotLists], tuple[TensorList, SlotLists]]"
 
 
 def each(
@@ -46,33 +51,6 @@ def each_(
         return each(operation, first, *arguments, **options)
     getattr(torch, f"_foreach_{operation.__name__}_")(first, *arguments, **options)
     return first
-
-
-class Settings(Protocol):
-    """The settings of a recipe that update rules read."""
-
-    @property
-    def momentum(self) -> float:
-        """Momentum of SGD, beta1 of Adam and AdamW."""
-
-    @property
-    def nesterov(self) -> bool:
-        """Whether SGD takes Nesterov's form of momentum."""
-
-    @property
-    def beta2(self) -> float:
-        """Decay rate of the second moment."""
-
-    @property
-    def epsilon(self) -> float:
-        """What is added to the root of the second moment."""
-
-    @property
-    def weight_decay(self) -> float:
-        """Weight decay, coupled or decoupled as the rule has it."""
-
-
-Update = Callable[[Settings, float, int, TensorList, TensorList, SlotLists], tuple[TensorList, SlotLists]]
 
 
 @dataclass(frozen=True)

@@ -122,6 +122,21 @@ def test_the_order_of_a_sample_does_not_depend_on_who_else_is_kept():
     assert [position for position in whole.tolist() if position % 2 == 0] == part.tolist()
 
 
+def test_a_plan_walked_backwards_or_in_parts_has_the_same_steps():
+    plan = StepPlan(data(), RECIPE, seed=3, total_steps=11)
+    whole = list(plan.walk(range(1, 12)))
+    assert [(step.number, step.epoch) for step, _ in whole][3:5] == [(4, 0), (5, 1)]
+    back = list(plan.walk(range(11, 0, -1)))[::-1]
+    parts = [*plan.walk(range(1, 4)), *plan.walk(range(4, 12))]
+    for (step, batch), *others in zip(whole, back, parts, strict=True):
+        for other, images in others:
+            assert (other.number, other.epoch, other.rate) == (step.number, step.epoch, step.rate)
+            assert other.positions.tolist() == step.positions.tolist()
+            assert torch.equal(images[0], batch[0])
+    with pytest.raises(MosoError, match="0 training steps were asked for"):
+        StepPlan(data(), RECIPE, seed=3, total_steps=0)
+
+
 def test_equal_steps_means_as_many_updates_as_the_full_data_gets():
     seen = []
     plan = StepPlan(data(kept=np.arange(10)), RECIPE, seed=0, total_steps=16)

@@ -8,7 +8,7 @@ import tomli_w
 from pydantic import ValidationError
 
 from moso.errors import MosoError
-from moso.training.recipe import Recipe, TrainingRecipe, load_recipe, recipes
+from moso.training.recipe import Recipe, TrainingRecipe, load_recipe, recipes, written_recipe
 
 NAMES = [
     "cpu-reproduce",
@@ -121,6 +121,16 @@ def test_changes_are_checked_like_a_file(changes: dict[str, object], sentence: s
     recipe = TrainingRecipe(epochs=2, batch_size=8, learning_rate=0.1, schedule="cosine")
     with pytest.raises(MosoError, match=sentence):
         recipe.changed(**changes)
+
+
+def test_settings_that_came_later_are_written_only_where_they_are_set() -> None:
+    """Files and digests of runs from before the settings existed stay as they are."""
+    plain = TrainingRecipe(epochs=2, batch_size=8, learning_rate=0.1, schedule="cosine", optimizer="adamw")
+    assert not {"beta2", "epsilon"} & plain.model_dump().keys()
+    other = plain.changed(optimizer="adam", beta2=0.9)
+    assert other.model_dump()["beta2"] == 0.9
+    assert "epsilon" not in other.model_dump()
+    assert written_recipe(other.model_dump(mode="json"), "[surrogate]") == other
 
 
 def test_changes_leave_the_rest_and_the_original_alone() -> None:

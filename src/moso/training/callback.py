@@ -67,8 +67,9 @@ class TrainingRun:
     def load(self, position: Mapping[str, torch.Tensor], note: Mapping[str, Any], source: str) -> None:
         """Go on from what `position` and `note` gave; `source` names them in errors."""
         found = nested(position, ".")
-        check_fits(self.model, found["model"], source)
-        self.model.load_state_dict(found["model"])
+        own = found.get("model", {})
+        check_fits(self.model, own, source)
+        self.model.load_state_dict(own)
         self.optimizer.load(nested(found.get("optimizer", {}), "."))
         for callback in self.callbacks:
             if callback.name in found:

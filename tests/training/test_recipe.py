@@ -13,7 +13,7 @@ from moso.errors import MosoError
 from moso.experiments.declaration import Grid
 from moso.experiments.registry import EXPERIMENTS
 from moso.training import recipe as recipe_module
-from moso.training.recipe import Recipe, TrainingRecipe, load_recipe, recipes
+from moso.training.recipe import Recipe, TrainingRecipe, load_recipe, recipes, written_recipe
 
 NAMES = sorted(path.stem for path in Path(recipe_module.__file__).with_name("recipes").iterdir())
 MANUAL = Path(__file__).parents[2]
@@ -93,7 +93,8 @@ def test_a_users_own_file_is_a_recipe(tmp_path: Path) -> None:
         ("augmentation = 'flop'", "surrogate.augmentation is 'flop': input should be 'none', 'crop'"),
         ("nesterov = true\nmomentum = 0", "surrogate: nesterov needs a momentum above 0"),
         ('optimizer = "adamw"\nnesterov = true', "surrogate: nesterov belongs to optimizer 'sgd', not to 'adamw'"),
-        ('optimizer = "adam"', "surrogate.optimizer is 'adam'"),
+        ('optimizer = "adma"', "surrogate.optimizer: unknown optimizer 'adma'; nearest: adam"),
+        ("beta2 = 0.99", "surrogate: beta2 belongs to optimizer 'adam' or 'adamw', not to 'sgd'"),
         ("milestones = [0.5]", "surrogate: milestones belong to schedule 'multi-step', not to 'constant'"),
         ("final_learning_rate = 0.01", "final_learning_rate belongs to schedule 'cosine', not to 'constant'"),
         ("epochs = 4", "mine.toml is not valid TOML"),
@@ -128,6 +129,16 @@ def test_changes_are_checked_like_a_file(changes: dict[str, object], sentence: s
     recipe = TrainingRecipe(epochs=2, batch_size=8, learning_rate=0.1, schedule="cosine")
     with pytest.raises(MosoError, match=sentence):
         recipe.changed(**changes)
+
+
+def test_settings_that_came_later_are_written_only_where_they_are_set() -> None:
+    """Files and digests of runs from before the settings existed stay as they are."""
+    plain = TrainingRecipe(epochs=2, batch_size=8, learning_rate=0.1, schedule="cosine", optimizer="adamw")
+    assert not {"beta2", "epsilon"} & plain.model_dump().keys()
+    other = plain.changed(optimizer="adam", beta2=0.9)
+    assert other.model_dump()["beta2"] == 0.9
+    assert "epsilon" not in other.model_dump()
+    assert written_recipe(other.model_dump(mode="json"), "[surrogate]") == other
 
 
 def test_changes_leave_the_rest_and_the_original_alone() -> None:

@@ -33,22 +33,23 @@ class MosoError(Exception):
 
 
 class SampleError(MosoError):
-    """Something that one sample brought about; `index` counts the samples that were given, from 0.
+    """A fault of some kind that one sample brought about; `index` counts the samples that were given, from 0.
 
     Whoever knows the sample's name says it with `of`.
 
-    >>> str(SampleError("the gradient of {sample} is not finite", 5).of("sample 105 at step 3"))
-    'the gradient of sample 105 at step 3 is not finite'
+    >>> error = SampleError(ValuesNotFinite, "the gradient of {sample} is not finite", 5)
+    >>> error.of("sample 105 at step 3")
+    ValuesNotFinite('the gradient of sample 105 at step 3 is not finite')
     """
 
-    def __init__(self, template: str, index: int) -> None:
+    def __init__(self, kind: type[MosoError], template: str, index: int) -> None:
         super().__init__(template.replace("{sample}", f"sample {index}"))
-        self.template, self.index = template, index
+        self.kind, self.template, self.index, self.code = kind, template, index, kind.code
 
     def of(self, sample: str) -> MosoError:
         """The same error with the sample's name, and with the same cause."""
-        error = MosoError(self.template.replace("{sample}", sample))
-        error.code, error.__cause__ = self.code, self.__cause__
+        error = self.kind(self.template.replace("{sample}", sample))
+        error.__cause__ = self.__cause__
         return error
 
 
@@ -203,6 +204,22 @@ class FactoryBroken(MosoError):
 
 class LossInvalid(MosoError):
     """A loss does not give one value per sample."""
+
+
+class RiskInvalid(MosoError):
+    """A risk of the user's own is no differentiable number of the network's parameters."""
+
+
+class SamplesMixed(MosoError):
+    """The loss of a sample depends on its neighbours in the batch, so a sample has no gradient of its own."""
+
+
+class NetworkFailed(MosoError):
+    """The network or its loss raises an error on a sample or a batch; the message and the cause say which and why."""
+
+
+class OutOfMemory(MosoError):
+    """A single sample does not fit into memory; use a smaller network, input or device share."""
 
 
 class RecipeInvalid(MosoError):

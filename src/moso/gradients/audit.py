@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from moso import errors
 from moso.errors import MosoError, SampleError
 from moso.gradients.fitting import is_out_of_memory
 from moso.gradients.losses import batch_length, one_of, part_of, to_device, wide
@@ -173,10 +174,11 @@ def blame(point: Point, batch: Any, before: int, problem: Exception) -> MosoErro
         except MosoError as own:
             return own
         except Exception as own:  # noqa: BLE001 - whatever a user's network raises is what is reported
-            error = SampleError(f"the network or its loss fails on {{sample}}: {_told(own)}", number + before)
+            words = f"the network or its loss fails on {{sample}}: {_told(own)}"
+            error = SampleError(errors.NetworkFailed, words, number + before)
             error.__cause__ = own
             return error
-    return MosoError(
+    return errors.NetworkFailed(
         f"the network or its loss fails on a batch of {count} samples, though on none of them alone: {_told(problem)}"
     )
 

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from moso import errors
 from moso.columns import AppendBuffer
 from moso.errors import MosoError, SampleError
 from moso.gradients.audit import Audit, adds_up, blame
@@ -63,7 +64,7 @@ def surely(point: Point, measure: Callable[[bool], TimeStep | None]) -> TimeStep
         forget(point.model)
         step = measure(True)
     if step is None:
-        raise MosoError(
+        raise errors.NotDeterministic(
             f"the gradients of {type(point.model).__name__} differ between two passes over the same samples: something "
             "in it is random in evaluation mode; make it repeatable"
         )
@@ -148,7 +149,7 @@ def directional_derivatives(
             seen += count
     dots = rows.done()
     if audit is not None and not audit.passes(point, groups, direction, dots, None):
-        raise MosoError(
+        raise errors.NotDeterministic(
             f"derivatives of {type(point.model).__name__} along a risk's gradient are not those of single samples; "
             "is something in it random in evaluation mode?"
         )
@@ -220,9 +221,9 @@ def _swept(
             rows.add(torch.stack([_norms(swept, group) for group in groups]).cpu().numpy())
             seen += batch_length(piece)
     if known is None:
-        raise MosoError("there is no sample to take the mean gradient of")
+        raise errors.DataEmpty("there is no sample to take the mean gradient of")
     if not depends and not known.plan.others:
-        raise MosoError(
+        raise errors.LossInvalid(
             "the loss depends on none of the parameters that are scored: it was detached from the network, or computed "
             "outside of PyTorch; give a loss that gradients can flow back through"
         )
@@ -247,7 +248,7 @@ class _blaming:  # noqa: N801 - used as a statement
 
     def __exit__(self, kind: Any, problem: BaseException | None, trace: Any) -> None:
         if isinstance(problem, SampleError):
-            raise SampleError(problem.template, problem.index + self.before) from problem.__cause__
+            raise SampleError(problem.kind, problem.template, problem.index + self.before) from problem.__cause__
         passes = isinstance(problem, MosoError | TooLargeError | RestartError)
         if not isinstance(problem, Exception) or passes or is_out_of_memory(problem):
             return
@@ -271,5 +272,5 @@ def _zeros(point: Point) -> Tensors:
 def mean_of(point: Point, total: Tensors, count: int) -> Tensors:
     """The mean gradient from a sum over `count` samples, in the parameters' own precision; the sum is used up."""
     if count == 0:
-        raise MosoError("there is no sample to take the mean gradient of")
+        raise errors.DataEmpty("there is no sample to take the mean gradient of")
     return {name: (total.pop(name) / count).to(value) for name, value in point.trained.items()}

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from moso.errors import MosoError
+from moso import errors
 from moso.gradients.losses import batch_length, part_of
 from moso.gradients.point import Point, evaluation_mode
 from moso.gradients.slow import announce
@@ -94,7 +94,7 @@ class Fitting:
                 raise
             count = batch_length(piece)
             if count == 1:
-                raise MosoError(
+                raise errors.OutOfMemory(
                     "the gradients of one sample alone do not fit in memory; score with a smaller network or input"
                 ) from problem
         # Outside of the handler, where nothing holds on to what was computed.

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from moso.errors import MosoError
+from moso import errors
 from moso.gradients.calls import Watching
 from moso.gradients.engine import TimeStep
 from moso.gradients.fitting import Fitting
@@ -105,7 +105,7 @@ def last_layer_gradients(point: Point, batches: Batches, layer: str | None = Non
             _check(head, batch)
             found.extend(fitting.pieces(batch, lambda piece: _factors(head, piece)))
     if not found:
-        raise MosoError("there is no sample to take the last layer's gradient of")
+        raise errors.DataEmpty("there is no sample to take the last layer's gradient of")
     a, b = (torch.cat(parts) for parts in zip(*found, strict=True))
     return Factored(a, b, len(head.trained) == 2)
 
@@ -139,11 +139,13 @@ def head_of(point: Point, layer: str | None = None) -> Point:
     layer = classifier_head(point.model)[0] if layer is None else layer
     prefix = f"{layer}." if layer else ""
     if f"{prefix}weight" not in {**point.fixed, **point.trained}:
-        raise MosoError(
+        raise errors.ModelUnsuitable(
             f"{layer!r} is not a layer with a weight of its own; name the linear layer that gives the logits"
         )
     if f"{prefix}weight" not in point.trained:
-        raise MosoError(f"the last layer {layer!r} is frozen or filtered out, so it has no gradients to compare")
+        raise errors.ModelUnsuitable(
+            f"the last layer {layer!r} is frozen or filtered out, so it has no gradients to compare"
+        )
     return point.only([name for name in (f"{prefix}weight", f"{prefix}bias") if name in point.trained])
 
 
@@ -152,7 +154,9 @@ def _check(head: Point, batch: Any) -> None:
     plan = ensure(head, knowledge_of(head, batch), batch)
     name = next(iter(head.trained))
     if plan.others or plan.routes.layouts.get(name) != "first":
-        raise MosoError(f"{name} is not the weight of a plain linear layer over the samples; name another layer")
+        raise errors.ModelUnsuitable(
+            f"{name} is not the weight of a plain linear layer over the samples; name another layer"
+        )
 
 
 def _factors(head: Point, batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -160,7 +164,7 @@ def _factors(head: Point, batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
 
     def visit(call: Call, b: torch.Tensor) -> None:
         if call.operation is not linear:
-            raise MosoError(f"{name} is not the weight of a linear layer; name another layer")
+            raise errors.ModelUnsuitable(f"{name} is not the weight of a linear layer; name another layer")
         if "weight" in call.places:
             seen.append(call.operation.split(call, b))
 
@@ -170,9 +174,9 @@ def _factors(head: Point, batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
     if losses.requires_grad:
         losses.sum().backward()  # type: ignore[no-untyped-call]
     if not seen:
-        raise MosoError(f"the loss does not depend on {name}; name the linear layer that gives the logits")
+        raise errors.ModelUnsuitable(f"the loss does not depend on {name}; name the linear layer that gives the logits")
     if len(seen) > 1 or seen[0][0].shape[1] > 1:
-        raise MosoError(
+        raise errors.ModelUnsuitable(
             f"the layer of {name} is applied more than once to a sample, so its gradient is no product of two vectors; "
             "use sketches, or the exact products"
         )

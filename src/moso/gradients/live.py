@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.func import functional_call
 
-from moso.errors import MosoError
+from moso import errors
 from moso.gradients.calls import Watching
 from moso.gradients.derived import pushed_forward
 from moso.gradients.directional import ghost_dot, moved_along
@@ -109,7 +109,7 @@ class LiveProducts:
         found = float(self._sum.sum())
         # What cancels in the sum leaves its rounding behind.
         if abs(found - whole) > tolerance * float(self._sum.abs().sum()) + ROUNDING * size:
-            raise MosoError(
+            raise errors.ModelUnsuitable(
                 f"products with single samples' gradients add up to {found:.6g} where the batch's gradient gives "
                 f"{whole:.6g}: some use of a parameter is not seen while training; score after training instead"
             )
@@ -147,8 +147,8 @@ class _WatchingTraining(Watching):
         return super().__torch_function__(func, types, args, kwargs)
 
 
-def _unseen(name: str) -> MosoError:
-    return MosoError(
+def _unseen(name: str) -> errors.MosoError:
+    return errors.ModelUnsuitable(
         f"what {name} does to single samples cannot be seen while training, and no parameter is left out of a score; "
         "score after training instead (--estimator exact)"
     )

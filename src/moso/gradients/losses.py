@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from moso.errors import MosoError
+from moso import errors
 
 Loss = Callable[[nn.Module, Any], torch.Tensor]
 
@@ -37,7 +37,7 @@ class LossModule(nn.Module):
         losses = self.loss(self.model, batch)
         if not isinstance(losses, torch.Tensor) or losses.ndim != 1:
             shape = tuple(losses.shape) if isinstance(losses, torch.Tensor) else type(losses).__name__
-            raise MosoError(f"the loss must give one number per sample, a tensor [batch], not {shape}")
+            raise errors.LossInvalid(f"the loss must give one number per sample, a tensor [batch], not {shape}")
         return losses
 
 
@@ -91,7 +91,7 @@ def batch_length(batch: Any) -> int:
     for leaf in leaves(batch):
         if isinstance(leaf, torch.Tensor):
             return len(leaf)
-    raise MosoError(f"a batch of type {type(batch).__name__} holds no tensor to count samples by")
+    raise errors.WrongType(f"a batch of type {type(batch).__name__} holds no tensor to count samples by")
 
 
 def map_tensors(change: Callable[[torch.Tensor], torch.Tensor], batch: Any) -> Any:

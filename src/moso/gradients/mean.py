@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.overrides import BaseTorchFunctionMode
 
-from moso.errors import MosoError
+from moso import errors
 from moso.gradients.fitting import Fitting, TooLargeError
 from moso.gradients.folding import Fold, Folding, folded_values, folds_of
 from moso.gradients.point import Batches, Point, Tensors, through
@@ -44,7 +44,7 @@ def _summed(point: Point, batches: Batches, fitting: Fitting) -> Tensors:
             with fitting.refusing(piece):
                 count += sums.add(piece)
     if sums is None or count == 0:
-        raise MosoError("there is no sample to take the mean gradient of")
+        raise errors.DataEmpty("there is no sample to take the mean gradient of")
     return {name: (value / count).to(point.trained[name]) for name, value in sums.finish().items()}
 
 

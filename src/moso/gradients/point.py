@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.func import functional_call
 
-from moso.errors import MosoError
+from moso import errors
 from moso.gradients.caches import Attributes
 from moso.gradients.losses import Collated, Loss, LossModule, to_device
 
@@ -54,7 +54,7 @@ class Point:
             name for name, value in own.items() if value.requires_grad and (parameters is None or parameters(name))
         ]
         if not names:
-            raise MosoError("no trainable parameter is left to score with: all are frozen or filtered out")
+            raise errors.ModelUnsuitable("no trainable parameter is left to score with: all are frozen or filtered out")
         device = next(iter(own.values())).device
         # Parameters that a model uses under two names are listed once; the state holds both.
         current = {**own, **dict(model.named_buffers())}
@@ -103,7 +103,9 @@ class Point:
         grouped = {name for group in groups for name in group}
         missing = sorted(set(self.trained) - grouped)
         if missing:
-            raise MosoError(f"parameter {missing[0]} is in no optimiser group, so its learning rate is unknown")
+            raise errors.CheckpointMismatch(
+                f"parameter {missing[0]} is in no optimiser group, so its learning rate is unknown"
+            )
         return tuple(tuple(name for name in group if name in self.trained) for group in groups)
 
 

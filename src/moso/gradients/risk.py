@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.func import functional_call
 
+from moso import errors
 from moso.data.views import View, as_view, load, split_evenly
-from moso.errors import MosoError
 from moso.gradients.losses import Loss, to_device
 from moso.gradients.point import Point, Tensors, evaluation_mode
 
@@ -41,9 +41,9 @@ class SampleRisk:
 
     def __post_init__(self) -> None:
         if len(self.positions) == 0:
-            raise MosoError("a risk needs samples whose losses it is made of, and got none")
+            raise errors.DataEmpty("a risk needs samples whose losses it is made of, and got none")
         if self.weights is not None and self.weights.shape != (len(self.positions),):
-            raise MosoError(
+            raise errors.ShapeMismatch(
                 f"a risk of {len(self.positions)} samples got weights of shape {self.weights.shape}; one each is needed"
             )
 
@@ -130,7 +130,7 @@ def _checked(risk: RiskFunction) -> RiskFunction:
     def number(model: nn.Module) -> torch.Tensor:
         value = risk(model)
         if not isinstance(value, torch.Tensor) or value.numel() != 1 or not value.requires_grad:
-            raise MosoError("a risk must be a tensor of one number that depends on the network's parameters")
+            raise errors.RiskInvalid("a risk must be a tensor of one number that depends on the network's parameters")
         return value.reshape(1)
 
     return number
@@ -146,6 +146,6 @@ def class_weights(labels: NDArray[np.int64], shares: Mapping[int, float]) -> NDA
     for label, share in shares.items():
         members = labels == label
         if not members.any():
-            raise MosoError(f"class {label} has no sample in the risk's set")
+            raise errors.DataEmpty(f"class {label} has no sample in the risk's set")
         found[members] = share / members.sum()
     return found

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from moso.errors import MosoError
+from moso import errors
 from moso.gradients.derived import back_to_parameters
 from moso.gradients.engine import TimeStep
 from moso.gradients.fitting import Fitting
@@ -52,7 +52,7 @@ def sketches(point: Point, batches: Batches, *, numbers: int = NUMBERS, seed: in
     names = list(point.trained)
     parts = list(_swept(point, batches, _projections(point, numbers, seed)))
     if not parts:
-        raise MosoError("there is no sample to take a sketch of")
+        raise errors.DataEmpty("there is no sample to take a sketch of")
     return torch.cat([torch.cat([part[name] for name in names], 1) for part in parts])
 
 
@@ -72,7 +72,7 @@ def sketched_time_step(
     projections = _projections(point, numbers, seed)
     parts = list(_swept(point, batches, projections))
     if not parts:
-        raise MosoError("there is no sample to take a sketch of")
+        raise errors.DataEmpty("there is no sample to take a sketch of")
     count = sum(len(next(iter(part.values()))) for part in parts)
     terms = np.zeros((2, len(groups), count))
     for number, group in enumerate(groups):
@@ -86,7 +86,7 @@ def sketched_time_step(
 
 def _projections(point: Point, numbers: int, seed: int) -> dict[str, Projection]:
     if numbers < len(point.trained):
-        raise MosoError(
+        raise errors.SettingInvalid(
             f"a sketch of {numbers} numbers is too small for {len(point.trained)} parameters; it needs one each"
         )
     given = shares({name: value.numel() for name, value in point.trained.items()}, numbers)

@@ -9,7 +9,7 @@ import torch
 from torch.func import grad, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from moso.errors import MosoError
+from moso import errors
 from moso.gradients.losses import batch_length, map_tensors, one_of, part_of
 from moso.gradients.point import Point, Tensors
 
@@ -52,7 +52,7 @@ def slow_route(point: Point, probe: Any) -> Slow:
     else:
         if reasons and len(reasons) == 3:
             raise reasons[-1]
-        raise MosoError(
+        raise errors.NotDeterministic(
             f"the gradients of {some} by single samples do not add up to those of their batch: something in {network} "
             "is random in evaluation mode, or treats a batch otherwise than its samples"
         )

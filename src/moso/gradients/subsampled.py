@@ -16,7 +16,7 @@ formula, `a = (N dot - squared_norm) / (N - 1)`:
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.errors import MosoError
+from moso import errors
 from moso.gradients.audit import adds_up
 from moso.gradients.engine import TimeStep, directional_derivatives, first_sweep, surely
 from moso.gradients.point import Batches, Groups, Point
@@ -42,7 +42,7 @@ def subsampled_time_step(
     """
     N, m = len(inside), int(inside.sum())
     if m < 2:
-        raise MosoError(f"a mean gradient of {m} of {N} samples cannot leave one out; take a larger share")
+        raise errors.TooFewSamples(f"a mean gradient of {m} of {N} samples cannot leave one out; take a larger share")
     groups = point.checked_groups(groups)
 
     def measure(slow: bool) -> TimeStep | None:

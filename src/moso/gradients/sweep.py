@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from moso.errors import MosoError
+from moso import errors
 from moso.gradients.calls import Signature, Watching
 from moso.gradients.derived import back_to_parameters
 from moso.gradients.layers import Call, Place
@@ -139,7 +139,7 @@ def sweep_batch(
     with sums.watching:
         losses = point.losses({**point.trained, **sums.leaves, **spread}, batch)
     if len(losses) != count:
-        raise MosoError(f"the loss gave {len(losses)} values for {count} samples; it must give one per sample")
+        raise errors.LossInvalid(f"the loss gave {len(losses)} values for {count} samples; it must give one per sample")
     signature, changing = sums.watching.signature(), frozenset(sums.watching.changing)
     alone = frozenset[str]() if apart is None or total is None else apart(signature, changing)
     for name in alone:

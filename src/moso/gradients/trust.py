@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary, WeakMethod, ref
 import torch
 from torch import nn
 
+from moso import errors
 from moso.errors import MosoError, SampleError
 from moso.gradients.calls import Signature, StructureError
 from moso.gradients.fitting import is_out_of_memory
@@ -350,7 +351,9 @@ def check_separate(point: Point, probe: Any) -> None:
         together = wide(point.losses(point.trained, probe))
         alone = [wide(point.losses(point.trained, one_of(probe, number))) for number in some]
     if len(together) != count or any(len(one) != 1 for one in alone):
-        raise MosoError(f"the loss gave {len(together)} values for {count} samples; it must give one per sample")
+        raise errors.LossInvalid(
+            f"the loss gave {len(together)} values for {count} samples; it must give one per sample"
+        )
     difference = (together[some] - torch.cat(alone)).abs()
     if float(difference.max()) > TOLERANCE * (TOLERANCE + float(together.abs().max())):
         raise mixes()
@@ -358,7 +361,7 @@ def check_separate(point: Point, probe: Any) -> None:
 
 def mixes() -> MosoError:
     """The error for a loss that is none of single samples."""
-    return MosoError(
+    return errors.SamplesMixed(
         "the loss of a sample depends on the other samples of its batch, so it has no gradient of its own; give a "
         "loss that treats samples one by one (no normalisation over the batch, no pairs)"
     )
@@ -369,7 +372,9 @@ def check_finite(swept: Swept) -> None:
     bad = ~torch.isfinite(torch.stack(list(swept.norms.values())).sum(0))
     if bool(bad.any()):
         first = int(bad.nonzero()[0])
-        raise SampleError("the gradient of {sample} is not finite; look at its input and loss", first)
+        raise SampleError(
+            errors.ValuesNotFinite, "the gradient of {sample} is not finite; look at its input and loss", first
+        )
 
 
 def _told(problem: Exception) -> str:

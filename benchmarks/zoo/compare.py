@@ -21,7 +21,7 @@ from benchmarks.scoring.engines.batch_of_one import loop_of_one
 from benchmarks.scoring.engines.with_vmap import with_vmap
 from benchmarks.zoo.problem import Checkpoint, Network, Problem, make
 from benchmarks.zoo.truth import true_scores
-from moso.gradients.slow import announce
+from moso.gradients.fallback import warn_once
 
 Scores = NDArray[np.float64]
 Run = Callable[[Problem, int], Scores]
@@ -172,7 +172,7 @@ def is_right(row: Mapping[str, Any], name: str) -> bool:
 def announcements() -> Iterator[list[str]]:
     """What moso announces meanwhile, such as parameters without a closed form."""
     messages: list[str] = []
-    announce.cache_clear()  # the network before may have said the same
+    warn_once.cache_clear()  # the network before may have said the same
 
     class Keep(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:

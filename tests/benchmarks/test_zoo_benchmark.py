@@ -16,7 +16,7 @@ from benchmarks.zoo.page import PAGE, RESULTS, write_page
 from benchmarks.zoo.problem import built, make
 from benchmarks.zoo.truth import true_scores
 from moso.errors import MosoError
-from moso.gradients.slow import announce
+from moso.gradients.fallback import warn_once
 
 FEW = ["--samples", "8", "--checked", "6", "--batch", "4", "--turns", "2", "--threads", "1"]
 
@@ -49,7 +49,7 @@ def test_a_state_of_a_problem_is_its_networks_own():
 def test_announcements_are_kept_for_every_network_anew():
     for _ in range(2):
         with announcements() as kept:
-            announce("said before")
+            warn_once("said before")
         assert kept == ["said before"]
 
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from moso.errors import MosoError
 from moso.gradients import cross_entropy
-from moso.gradients.live import LiveProducts
+from moso.gradients.estimates.training_step import TrainingStepProducts
 
 MIXING = {name for name in CASES if "batch-norm" in name or name in ("frames", "a subclass of its own")}
 
@@ -20,7 +20,7 @@ def random_direction(model: nn.Module) -> dict[str, torch.Tensor]:
 
 
 def products(model, batch, direction, loss=cross_entropy, parameters=None):
-    live = LiveProducts(model, loss, batch, parameters)
+    live = TrainingStepProducts(model, loss, batch, parameters)
     live.losses(batch, direction).mean().backward()
     return live.products()
 
@@ -87,7 +87,7 @@ def test_the_training_step_is_what_it_would_be_without(name):
     """Losses, gradients and running statistics, to the bit."""
     model, inputs, labels = made(name)
     watched, plain = copy.deepcopy(model).train(), copy.deepcopy(model).train()
-    live = LiveProducts(watched, cross_entropy, (inputs, labels))
+    live = TrainingStepProducts(watched, cross_entropy, (inputs, labels))
     losses = live.losses((inputs, labels), random_direction(watched))
     losses.mean().backward()
     expected = cross_entropy(plain, (inputs, labels))
@@ -105,7 +105,7 @@ def test_the_training_step_is_what_it_would_be_without(name):
 def test_a_parameter_that_cannot_be_seen_is_refused_by_name(name):
     model, inputs, labels = made(name)
     with pytest.raises(MosoError, match="cannot be seen while training"):
-        LiveProducts(model.train(), cross_entropy, (inputs, labels))
+        TrainingStepProducts(model.train(), cross_entropy, (inputs, labels))
 
 
 class OtherwiseInTraining(nn.Module):
@@ -160,7 +160,7 @@ def test_under_autocast_it_is_right_up_to_rounding():
     batch = torch.randn(16, 2, 8, 8), torch.randint(0, 3, (16,))
     direction = random_direction(model)
     exact = products(copy.deepcopy(model), batch, direction)
-    live = LiveProducts(model, cross_entropy, batch)
+    live = TrainingStepProducts(model, cross_entropy, batch)
     with torch.autocast("cpu", torch.bfloat16):
         mean = live.losses(batch, direction).mean()
     mean.backward()

@@ -8,8 +8,8 @@ from torch import nn
 
 from moso.errors import MosoError
 from moso.gradients import Point, cross_entropy, sketched_time_step, sketches, time_step
-from moso.gradients.projection import Projection, shares
-from moso.gradients.sketch import _projections
+from moso.gradients.estimates.projection import Projection, shares
+from moso.gradients.estimates.sketch import _projections
 
 
 def gradients_of(model, inputs, labels) -> list[dict[str, torch.Tensor]]:

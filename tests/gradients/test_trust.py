@@ -13,10 +13,10 @@ from torch import nn
 
 from moso.errors import MosoError, SampleError
 from moso.gradients import Point, cross_entropy, engine, time_step, trust, without_identities
+from moso.gradients.fallback import slow_route, warn_once
 from moso.gradients.losses import Collated
-from moso.gradients.owners import told_owners
-from moso.gradients.slow import announce, slow_route
 from moso.gradients.sweep import loss_weights
+from moso.gradients.watching.owners import told_owners
 
 N, LENGTH = 12, 3
 
@@ -62,7 +62,7 @@ def test_a_gradient_given_to_the_wrong_sample_does_not_leave_a_time_step(room, m
     """Rows are taken for position-major ones, though they are not, and nothing is left to compare."""
     model, inputs, labels = problem()
     monkeypatch.setattr(engine, "KEPT_CALLS", room)
-    announce.cache_clear()
+    warn_once.cache_clear()
     point, batches = Point.of(model, cross_entropy), batches_of(inputs, labels)
     time_step(point, batches)
     known = trust.knowledge_of(point, batches()[0])
@@ -222,7 +222,7 @@ class Distances(nn.Module):
 
 def test_what_goes_the_slow_way_goes_it_at_every_checkpoint(caplog):
     model, inputs, labels = problem(Distances())
-    announce.cache_clear()
+    warn_once.cache_clear()
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
             step = time_step(Point.of(model, cross_entropy, model.state_dict()), batches_of(inputs, labels))

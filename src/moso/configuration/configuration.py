@@ -21,7 +21,7 @@ from moso.errors import unknown_name
 from moso.evaluation.baselines import BASELINES, FEWER_STEPS
 from moso.evidence import MEAN_SHARE, Sampling
 from moso.evidence.estimators import IN_RUN
-from moso.gradients.sketch import NUMBERS
+from moso.gradients.estimates.sketch import NUMBERS
 from moso.methods import Method, find_method, methods
 from moso.scores import Form, Score
 from moso.selection import Selector, check_ratio, find_selector

@@ -26,8 +26,8 @@ from moso.gradients import (
     subsampled_time_step,
     time_step,
 )
+from moso.gradients.estimates.sketch import NUMBERS
 from moso.gradients.point import Groups
-from moso.gradients.sketch import NUMBERS
 from moso.randomness import hashes, key
 
 EstimatorName = Literal["exact", "subsampled", "sketched", "last-layer"]

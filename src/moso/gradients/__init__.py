@@ -8,29 +8,29 @@ from moso.gradients.engine import (
     squared_norms,
     time_step,
 )
+from moso.gradients.estimates.last_layer import Factored, last_layer_gradients, last_layer_time_step
+from moso.gradients.estimates.mean import mean_gradient
+from moso.gradients.estimates.sketch import sketched_time_step, sketches
+from moso.gradients.estimates.subsampled import subsampled_time_step
+from moso.gradients.estimates.training_step import TrainingStepProducts
 from moso.gradients.fitting import batch_size_for
-from moso.gradients.last_layer import Factored, last_layer_gradients, last_layer_time_step
-from moso.gradients.live import LiveProducts
 from moso.gradients.losses import Collated, Loss, batch_length, cross_entropy, is_sliceable, map_tensors, to_device
-from moso.gradients.mean import mean_gradient
 from moso.gradients.point import Point, evaluation_mode
 from moso.gradients.probe import PROBES
 from moso.gradients.risk import Risk, RiskFunction, SampleRisk, class_weights, risk_gradient
-from moso.gradients.sketch import sketched_time_step, sketches
-from moso.gradients.subsampled import subsampled_time_step
 from moso.gradients.sweep import without_identities
 
 __all__ = [
     "PROBES",
     "Collated",
     "Factored",
-    "LiveProducts",
     "Loss",
     "Point",
     "Risk",
     "RiskFunction",
     "SampleRisk",
     "TimeStep",
+    "TrainingStepProducts",
     "batch_length",
     "batch_size_for",
     "class_weights",

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from moso import errors
 from moso.errors import MosoError, SampleError
+from moso.gradients.fallback import gradients_of_one
 from moso.gradients.fitting import is_out_of_memory
 from moso.gradients.losses import batch_length, one_of, part_of, to_device, wide
 from moso.gradients.point import Groups, Point, Tensors, evaluation_mode
-from moso.gradients.slow import gradients_of_one
 from moso.gradients.trust import ROUGH_TOLERANCE, TOLERANCE, gradients_by, mixes
 from moso.randomness import generator
 

@@ -16,16 +16,16 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import BaseTorchFunctionMode, TorchFunctionMode
 
 from moso.gradients.derived import PushedForward, pushed_forward
-from moso.gradients.folding import Fold, Folding, folded_values, folds_of
+from moso.gradients.fallback import warn_once
 from moso.gradients.layers import Call, Place
 from moso.gradients.layers.embedding import embedding
 from moso.gradients.layers.recurrent import RECURRENT
 from moso.gradients.losses import batch_length, wide
 from moso.gradients.point import Point, Tensors
 from moso.gradients.probe import first_samples
-from moso.gradients.slow import announce
 from moso.gradients.sweep import Kept, loss_weights, spread_out, watching_for
 from moso.gradients.trust import TOLERANCE, Knowledge, trusted_plan
+from moso.gradients.watching.folding import Fold, Folding, folded_values, folds_of
 
 Route = Callable[[Any], torch.Tensor]
 _FUSED = RECURRENT | {F.scaled_dot_product_attention, F.multi_head_attention_forward}
@@ -59,7 +59,7 @@ def _found_route(point: Point, probe: Any, direction: Tensors, known: Knowledge)
     try:
         expected = plain(probe)
     except Exception as problem:  # noqa: BLE001 - a user's network may raise anything under forward mode
-        announce(f"{type(point.model).__name__}: no forward mode here, a backward pass takes its place ({problem})")
+        warn_once(f"{type(point.model).__name__}: no forward mode here, a backward pass takes its place ({problem})")
         return "backward"
     folds = folds_of(point, probe)
     if folds and _agree(forward_route(point, direction, folds), probe, expected):

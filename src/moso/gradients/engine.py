@@ -20,12 +20,12 @@ from moso.errors import MosoError, SampleError
 from moso.gradients.audit import Audit, adds_up, blame
 from moso.gradients.derived import PushedForward
 from moso.gradients.directional import Route, kept_derivative, route_for
+from moso.gradients.fallback import slow_route, warn_once
 from moso.gradients.fitting import Fitting, TooLargeError, is_out_of_memory
 from moso.gradients.losses import batch_length, wide
 from moso.gradients.plan import Plan, Routes
 from moso.gradients.point import Batches, Groups, Point, Tensors, through
 from moso.gradients.probe import first_samples
-from moso.gradients.slow import announce, slow_route
 from moso.gradients.sweep import Kept, Swept, identities_hold
 from moso.gradients.trust import Knowledge, RestartError, forget, knowledge_of, trusted_sweep, weakly
 
@@ -60,7 +60,7 @@ def surely(point: Point, measure: Callable[[bool], TimeStep | None]) -> TimeStep
     step = measure(False)
     if step is None:
         name = type(point.model).__name__
-        announce(f"{name}: gradients of single samples do not add up; going on one sample at a time, which is slow")
+        warn_once(f"{name}: gradients of single samples do not add up; going on one sample at a time, which is slow")
         forget(point.model)
         step = measure(True)
     if step is None:

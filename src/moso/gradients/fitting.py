@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import torch
 
 from moso import errors
+from moso.gradients.fallback import warn_once
 from moso.gradients.losses import batch_length, part_of
 from moso.gradients.point import Point, evaluation_mode
-from moso.gradients.slow import announce
 
 # What a batch may keep for its backward pass: on a CPU beyond this, caches serve it worse and worse.
 KEPT_BYTES = 256 * 2**20
@@ -102,7 +102,7 @@ class Fitting:
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         self.most = count // 2
-        announce(f"memory ran out with {count} samples at a time; going on with {self.most}")
+        warn_once(f"memory ran out with {count} samples at a time; going on with {self.most}")
         raise TooLargeError
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from moso.gradients.folding import Fold
+from moso.gradients.fallback import Slow
 from moso.gradients.layers import Layout
-from moso.gradients.slow import Slow
+from moso.gradients.watching.folding import Fold
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 
-from moso.gradients.calls import Watching
-from moso.gradients.folding import Fold, folds_of
 from moso.gradients.layers import Layout
 from moso.gradients.losses import batch_length, part_of
-from moso.gradients.owners import told_owners
 from moso.gradients.plan import Routes
 from moso.gradients.point import Point
+from moso.gradients.watching.calls import Watching
+from moso.gradients.watching.folding import Fold, folds_of
+from moso.gradients.watching.owners import told_owners
 
 # Samples of a batch that something is tried on.
 PROBES = 3

@@ -20,15 +20,15 @@ from typing import Any
 import torch
 
 from moso import errors
-from moso.gradients.calls import Signature, Watching
 from moso.gradients.derived import back_to_parameters
 from moso.gradients.layers import Call, Place
 from moso.gradients.layers.operation import chunks, from_each, squares, weighted_sum
 from moso.gradients.losses import batch_length, wide
-from moso.gradients.owners import told_owners
 from moso.gradients.plan import Plan
 from moso.gradients.point import Point, Tensors
 from moso.gradients.shared import Use, as_one_call
+from moso.gradients.watching.calls import Signature, Watching
+from moso.gradients.watching.owners import told_owners
 
 Apart = Callable[[Signature, frozenset[str]], frozenset[str]]
 

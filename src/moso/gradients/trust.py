@@ -16,16 +16,16 @@ from torch import nn
 
 from moso import errors
 from moso.errors import MosoError, SampleError
-from moso.gradients.calls import Signature, StructureError
+from moso.gradients.fallback import gradients_of_one, slow_route, vmap_route, warn_once
 from moso.gradients.fitting import is_out_of_memory
-from moso.gradients.folding import Fold
 from moso.gradients.layers import Layout
 from moso.gradients.losses import Loss, batch_length, one_of, part_of, wide
 from moso.gradients.plan import Plan, Routes
 from moso.gradients.point import Point, Tensors
 from moso.gradients.probe import PROBES, SPREAD_NUMBERS, find_routes, first_samples, spread_shapes
-from moso.gradients.slow import announce, gradients_of_one, slow_route, vmap_route
 from moso.gradients.sweep import Apart, Swept, sweep_batch
+from moso.gradients.watching.calls import Signature, StructureError
+from moso.gradients.watching.folding import Fold
 
 # Samples whose norms are compared, of those that have a gradient.
 COMPARED = 2
@@ -103,7 +103,7 @@ def knowledge_of(point: Point, batch: Any) -> Knowledge:
     try:
         routes = find_routes(point, batch)
     except Exception as problem:  # noqa: BLE001 - a user's network may raise anything while it is watched
-        announce(f"{type(point.model).__name__}: its calls cannot be watched ({_told(problem)})")
+        warn_once(f"{type(point.model).__name__}: its calls cannot be watched ({_told(problem)})")
         routes = Routes()
     plan = _small_plan(point, routes, batch)
     left = tuple(name for name in names if name not in routes.covered)
@@ -180,7 +180,7 @@ def trusted_sweep(
     except Exception as problem:
         if not plan.routes.covered or isinstance(problem, MosoError) or is_out_of_memory(problem):
             raise
-        announce(f"{type(point.model).__name__}: closed forms of gradients fail here ({_told(problem)})")
+        warn_once(f"{type(point.model).__name__}: closed forms of gradients fail here ({_told(problem)})")
         failing = set(problem.names) if isinstance(problem, StructureError) else _failing(point, plan, batch)
         known.plan = _planned(point, plan.routes.without(failing), batch)
         raise RestartError from problem

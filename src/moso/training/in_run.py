@@ -25,7 +25,7 @@ from torch import nn
 
 from moso import errors
 from moso.evidence import ParameterFilter, Sampling, StepTerms, sample_steps
-from moso.gradients import LiveProducts, Loss
+from moso.gradients import Loss, TrainingStepProducts
 from moso.randomness import seeded
 from moso.training.callback import Callback, TrainingRun
 from moso.training.optimizers import Optimizer
@@ -85,7 +85,7 @@ class InRun(Callback):
         self._order = np.argsort(positions)
         self._products = np.full(len(positions), np.nan)
         self._rates: list[float] = []
-        self._live: LiveProducts | None = None
+        self._live: TrainingStepProducts | None = None
         self._scale = 1.0
 
     def counts(self, step: int) -> bool:
@@ -100,7 +100,7 @@ class InRun(Callback):
         def watched(model: nn.Module, batch: Any) -> torch.Tensor:
             if self._live is None or self._live.model is not model:
                 with seeded("in-run"):  # trying things out must not move the draws of training
-                    self._live = LiveProducts(model, loss, batch, self.parameters)
+                    self._live = TrainingStepProducts(model, loss, batch, self.parameters)
             optimizer = run.optimizer
             self._scale = optimizer.rule.mean(optimizer.settings, step.number - 1)
             return self._live.losses(batch, _direction(model, optimizer))

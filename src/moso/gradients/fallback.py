@@ -57,9 +57,9 @@ def slow_route(point: Point, probe: Any) -> Slow:
             "is random in evaluation mode, or treats a batch otherwise than its samples"
         )
     if reasons:
-        announce(f"{network}: gradients of {some} are taken one sample at a time, which is slow ({reasons[0]})")
+        warn_once(f"{network}: gradients of {some} are taken one sample at a time, which is slow ({reasons[0]})")
     else:
-        announce(f"{network}: {len(point.trained)} parameters, {some} among them, have no closed form and cost more")
+        warn_once(f"{network}: {len(point.trained)} parameters, {some} among them, have no closed form and cost more")
     return route
 
 
@@ -120,6 +120,6 @@ def _adds_up(route: Slow, point: Point, probe: Any, whole: Tensors) -> bool:
 
 
 @cache
-def announce(message: str) -> None:
+def warn_once(message: str) -> None:
     """Say something once in the life of the process."""
     _log.warning(message.splitlines()[0])

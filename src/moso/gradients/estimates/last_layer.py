@@ -17,7 +17,6 @@ import numpy as np
 import torch
 
 from moso import errors
-from moso.gradients.calls import Watching
 from moso.gradients.engine import TimeStep
 from moso.gradients.fitting import Fitting
 from moso.gradients.layers import Call, Layout
@@ -25,6 +24,7 @@ from moso.gradients.layers.linear import linear
 from moso.gradients.losses import batch_length, to_device, wide
 from moso.gradients.point import Batches, Groups, Point, evaluation_mode
 from moso.gradients.trust import ensure, knowledge_of
+from moso.gradients.watching.calls import Watching
 from moso.models import classifier_head
 
 # Rows that are taken in float64 at a time.

@@ -12,10 +12,10 @@ from torch.overrides import BaseTorchFunctionMode
 
 from moso import errors
 from moso.gradients.fitting import Fitting, TooLargeError
-from moso.gradients.folding import Fold, Folding, folded_values, folds_of
 from moso.gradients.point import Batches, Point, Tensors, through
 from moso.gradients.probe import first_samples
 from moso.gradients.trust import TOLERANCE
+from moso.gradients.watching.folding import Fold, Folding, folded_values, folds_of
 
 
 def mean_gradient(point: Point, batches: Batches) -> Tensors:

@@ -17,14 +17,14 @@ import torch
 import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
-from moso.gradients.folding import Fold, folded_arguments
 from moso.gradients.layers import OPERATIONS, Call, Layout, Operation, Place, Rows, folded_convolution
 from moso.gradients.layers.attention import attention
 from moso.gradients.layers.elementwise import DIVISIONS, OVERWRITING, added, multiplied
 from moso.gradients.layers.linear import linear
 from moso.gradients.layers.recurrent import RECURRENT, unrolled
-from moso.gradients.owners import FOLLOWED, Owners
-from moso.gradients.visits import Visit, Visitor, watched
+from moso.gradients.watching.folding import Fold, folded_arguments
+from moso.gradients.watching.owners import FOLLOWED, Owners
+from moso.gradients.watching.visits import Visit, Visitor, watched
 
 Signature = dict[str, tuple[Any, ...]]
 _T = torch.Tensor

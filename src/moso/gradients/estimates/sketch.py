@@ -21,6 +21,7 @@ import torch
 from moso import errors
 from moso.gradients.derived import back_to_parameters
 from moso.gradients.engine import TimeStep
+from moso.gradients.estimates.projection import Projection, shares
 from moso.gradients.fitting import Fitting
 from moso.gradients.layers import Call, Rows
 from moso.gradients.layers.convolution import convolution
@@ -31,7 +32,6 @@ from moso.gradients.layers.operation import chunks
 from moso.gradients.losses import batch_length, to_device
 from moso.gradients.plan import Plan
 from moso.gradients.point import Batches, Groups, Point, Tensors, evaluation_mode
-from moso.gradients.projection import Projection, shares
 from moso.gradients.sweep import spread_out, watching_for
 from moso.gradients.trust import ensure, knowledge_of
 

@@ -9,7 +9,7 @@ from benchmarks.estimators.problems import Problem
 from moso.evidence import Estimator, PartitionTerms, StepTerms, TrajectoryPoint, sample_steps, step_terms
 from moso.training.in_run import InRun, counted_steps
 from moso.training.loop import AfterStep, StepPlan, TrainingRun, train
-from moso.training.steps import Step
+from moso.training.step_plan import Step
 
 Say = Callable[[str], None]
 

@@ -32,7 +32,7 @@ from moso.training.checkpoints import Checkpoints
 from moso.training.loop import train
 from moso.training.optimizers import Optimizer
 from moso.training.recipe import TrainingRecipe
-from moso.training.steps import Step, StepPlan, TrainingData
+from moso.training.step_plan import Step, StepPlan, TrainingData
 
 MEMORY_BYTES = 512 * 2**20
 

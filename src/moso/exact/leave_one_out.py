@@ -30,7 +30,7 @@ from moso.gradients import Loss, cross_entropy
 from moso.progress import Progress, silent
 from moso.randomness import reseed, seeded
 from moso.training.recipe import TrainingRecipe
-from moso.training.steps import StepPlan, TrainingData
+from moso.training.step_plan import StepPlan, TrainingData
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from torch.func import jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import BaseTorchFunctionMode, TorchFunctionMode
 
-from moso.gradients.derived import PushedForward, pushed_forward
+from moso.gradients.derived_tensors import PushedForward, pushed_forward
 from moso.gradients.fallback import warn_once
 from moso.gradients.layers import Call, Place
 from moso.gradients.layers.embedding import embedding

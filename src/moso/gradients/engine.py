@@ -18,7 +18,7 @@ from moso import errors
 from moso.columns import AppendBuffer
 from moso.errors import MosoError, SampleError
 from moso.gradients.audit import Audit, adds_up, blame
-from moso.gradients.derived import PushedForward
+from moso.gradients.derived_tensors import PushedForward
 from moso.gradients.directional import Route, kept_derivative, route_for
 from moso.gradients.fallback import slow_route, warn_once
 from moso.gradients.fitting import Fitting, TooLargeError, is_out_of_memory

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import torch
 
-from moso.gradients.derived import is_view
+from moso.gradients.derived_tensors import is_view
 from moso.gradients.layers import Call, Place
 from moso.gradients.layers.linear import addmm, linear, product
 from moso.gradients.point import Tensors

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from moso import errors
-from moso.gradients.derived import back_to_parameters
+from moso.gradients.derived_tensors import back_to_parameters
 from moso.gradients.layers import Call, Place
 from moso.gradients.layers.operation import chunks, from_each, squares, weighted_sum
 from moso.gradients.losses import batch_length, wide

@@ -32,7 +32,7 @@ from moso.results.layout import (
 from moso.run.job import Job
 from moso.training.loop import AfterStep, Callback, Checkpoints, StepPlan, TrainingRun, train
 from moso.training.recording import RecordDynamics, ShowProgress
-from moso.training.steps import Step
+from moso.training.step_plan import Step
 
 _PURPOSE = "purpose.json"
 

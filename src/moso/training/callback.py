@@ -15,7 +15,7 @@ from moso.evidence import check_fits
 from moso.evidence.tensor_tree import flattened, nested
 from moso.gradients import Loss
 from moso.training.optimizers import Optimizer
-from moso.training.steps import Step, StepPlan
+from moso.training.step_plan import Step, StepPlan
 
 
 @dataclass

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from moso.evidence import read_state, write_state
 from moso.training.callback import Callback, TrainingRun
-from moso.training.steps import Step
+from moso.training.step_plan import Step
 
 
 class Checkpoints(Callback):

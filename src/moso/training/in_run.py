@@ -30,7 +30,7 @@ from moso.randomness import seeded
 from moso.training.callback import Callback, TrainingRun
 from moso.training.optimizers import Optimizer
 from moso.training.recipe import TrainingRecipe
-from moso.training.steps import Step
+from moso.training.step_plan import Step
 
 
 def counted_steps(

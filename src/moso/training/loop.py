@@ -22,7 +22,7 @@ from moso.randomness import reseed, seeded
 from moso.training.callback import AfterStep, Callback, History, TrainingRun
 from moso.training.checkpoints import Checkpoints
 from moso.training.optimizers import Optimizer
-from moso.training.steps import Step, StepPlan, TrainingData
+from moso.training.step_plan import Step, StepPlan, TrainingData
 from moso.training.team import ALONE, Team
 
 __all__ = [

@@ -8,7 +8,7 @@ import torch
 from moso.evidence import DynamicsRecorder, Recorder
 from moso.progress import Progress
 from moso.training.callback import Callback, TrainingRun
-from moso.training.steps import Step
+from moso.training.step_plan import Step
 
 
 class ShowProgress(Callback):

@@ -33,7 +33,7 @@ from moso.training.checkpoints import Checkpoints
 from moso.training.loop import predict, train
 from moso.training.recipe import TrainingRecipe
 from moso.training.recording import ShowProgress
-from moso.training.steps import StepPlan, TrainingData
+from moso.training.step_plan import StepPlan, TrainingData
 from moso.training.two_views import Distortion, TwoViews, inputs_of
 
 RECIPE = TrainingRecipe(

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from moso import errors
-from moso.gradients.derived import back_to_parameters
+from moso.gradients.derived_tensors import back_to_parameters
 from moso.gradients.engine import TimeStep
 from moso.gradients.estimates.projection import Projection, shares
 from moso.gradients.fitting import Fitting

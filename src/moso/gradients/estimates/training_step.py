@@ -19,7 +19,7 @@ from torch import nn
 from torch.func import functional_call
 
 from moso import errors
-from moso.gradients.derived import pushed_forward
+from moso.gradients.derived_tensors import pushed_forward
 from moso.gradients.directional import ghost_dot, moved_along
 from moso.gradients.layers import OPERATIONS, Call, Place
 from moso.gradients.losses import Loss, LossModule, batch_length, wide

@@ -2,8 +2,9 @@
 
 import pytest
 
-from moso.evaluation.summary import LOSS, R_SQUARED, Line
+from moso.evaluation.summary import Line
 from moso.report.findings import compare, difference, headline, tally
+from moso.tasks.metric import LOSS, R_SQUARED
 
 
 def line(method: str, ratio: float, *accuracies: float, selector: str = "balanced") -> Line:

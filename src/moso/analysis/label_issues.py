@@ -78,7 +78,7 @@ def inquire(
 
 def check_possible(run: Run) -> None:
     """Refuse a run in which nobody can be suspected: without classes, without scores, or of one partition."""
-    if run.configuration.classless:
+    if not run.configuration.by_class:
         raise MosoError(f"the samples of {run.directory} have no classes, so no label can be of the wrong one")
     run.table()
     check_out_of_sample(run.configuration.partitions)

@@ -11,8 +11,9 @@ from typing import Any
 
 from moso.evaluation.baselines import BASELINES
 from moso.evaluation.statistics import Interval, paired_difference
-from moso.evaluation.summary import ACCURACY, FULL, Line, Measure
+from moso.evaluation.summary import FULL, Line
 from moso.evaluation.tolerance import Prunable, prunable
+from moso.tasks.metric import ACCURACY, Measure
 
 RANDOM = "random"
 

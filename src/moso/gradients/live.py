@@ -23,9 +23,10 @@ from moso.gradients.calls import Watching
 from moso.gradients.derived import pushed_forward
 from moso.gradients.directional import ghost_dot, moved_along
 from moso.gradients.layers import OPERATIONS, Call, Place
-from moso.gradients.losses import Loss, LossModule, batch_length, wide
+from moso.gradients.losses import LossModule, batch_length, wide
 from moso.gradients.point import Point, Tensors, evaluation_mode
 from moso.gradients.trust import ensure, knowledge_of
+from moso.tasks import Loss
 
 # How far the sum over samples may be from autograd's, as a share of what is summed: in float32, and under autocast.
 TOLERANCE, ROUGH_TOLERANCE = 5e-3, 5e-2
@@ -38,7 +39,7 @@ _IN_TRAINING = {func: replace(OPERATIONS[func], holds=lambda given: True) for fu
 class LiveProducts:
     """Watches training steps of a network, whose own parameters and buffers are used.
 
-    >>> from moso.gradients.losses import cross_entropy
+    >>> from moso.tasks import cross_entropy
     >>> model, batch = nn.Linear(2, 2), (torch.eye(2), torch.tensor([0, 1]))
     >>> live = LiveProducts(model, cross_entropy, batch)
     >>> live.losses(batch, {"weight": torch.ones(2, 2)}).mean().backward()

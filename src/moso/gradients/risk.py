@@ -17,8 +17,9 @@ from torch.func import functional_call
 
 from moso.data.views import View, as_view, load, split_evenly
 from moso.errors import MosoError
-from moso.gradients.losses import Loss, to_device
+from moso.gradients.losses import to_device
 from moso.gradients.point import Point, Tensors, evaluation_mode
+from moso.tasks import Loss
 
 RiskFunction = Callable[[nn.Module], torch.Tensor]
 
@@ -72,7 +73,7 @@ Risk = SampleRisk | RiskFunction
 def risk_gradient(point: Point, risk: Risk) -> Tensors:
     """The gradient of a risk by the differentiated parameters of a point, the network in evaluation mode.
 
-    >>> from moso.gradients.losses import cross_entropy
+    >>> from moso.tasks import cross_entropy
     >>> model = nn.Linear(2, 2)
     >>> risk_gradient(Point.of(model, cross_entropy), lambda network: network.weight.sum())["weight"]
     tensor([[1., 1.],

@@ -13,10 +13,11 @@ from typing import Literal
 from moso.evaluation.baselines import BASELINES
 from moso.evaluation.standings import is_method
 from moso.evaluation.statistics import student_quantile
-from moso.evaluation.summary import ACCURACY, Line, Measure
+from moso.evaluation.summary import Line
 from moso.report.wording import count_of, percent
 from moso.results.retrainings import FULL
 from moso.selection import kept_count
+from moso.tasks.metric import ACCURACY, Measure
 
 RANDOM = "random"
 COVERAGE = 0.95

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Protocol
 
 from moso.configuration.resolved_method import Choice, together
-from moso.data.samples import outputs
 from moso.errors import MosoError
 from moso.evaluation.standings import RANDOM
 from moso.results.directory import surroundings
@@ -75,9 +74,7 @@ def begin(job: Job) -> None:
                 "fingerprint": fingerprint,
                 "train": len(train),
                 "test": 0 if job.data.test is None else len(job.data.test),
-                "classes": list(train.classes),
-                "outputs": outputs(train),
-                "numbers": train.targets is not None,
+                **job.task.note(),
                 "shape": list(train.shape),
                 "vocabulary": train.vocabulary,
                 "labels_drawn_at_random": _drawn_ids(job),

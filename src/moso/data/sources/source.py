@@ -5,10 +5,11 @@ noise, held-out tests and normalisation are the same for all of them and live in
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from moso.data.readers import MEMORY_LIMIT_BYTES
 from moso.data.samples import StoredSamples
+from moso.tasks import Classification, Task
 
 # The training split, and the test split if the source has one.
 Opened = tuple[StoredSamples, StoredSamples | None]
@@ -16,24 +17,28 @@ Opened = tuple[StoredSamples, StoredSamples | None]
 
 @dataclass(frozen=True)
 class Request:
-    """What a source is asked to open: `location` is what the user wrote after the source's name and a colon."""
+    """What a source is asked to open: `location` is what the user wrote after the source's name and a colon.
+
+    `task` is the name of what is to be learned; where it is empty, the source says.
+    """
 
     location: str = ""
     resize: int | None = None
     memory_limit: int = MEMORY_LIMIT_BYTES
+    task: str = ""
 
 
 @dataclass(frozen=True)
 class Source:
     """A data source: how it is typed (`parquet:PATH`), what it is, and how it is opened.
 
-    `numbers` says that its answers are numbers to predict; elsewhere `?target=COLUMN` does.
+    `task` is what is learned from it; `?target=COLUMN` makes it a regression.
     """
 
     usage: str
     description: str
     open: Callable[[Request], Opened]
-    numbers: bool = False
+    task: Task = field(default_factory=Classification)
 
     @property
     def name(self) -> str:

@@ -7,11 +7,12 @@ from moso.analysis.comparison import Comparison
 from moso.evaluation.overlap import Likeness, jaccard_by_chance
 from moso.evaluation.standings import Row
 from moso.evaluation.statistics import Interval
-from moso.evaluation.summary import FULL, Measure
+from moso.evaluation.summary import FULL
 from moso.report.findings import Difference
 from moso.report.text_table import TextTable
 from moso.report.wording import count_of, duration, percent
 from moso.selection import kept_count
+from moso.tasks.metric import Measure
 
 # A square table of more names than this is left to its file; the most and the least alike are named instead.
 SQUARE = 12

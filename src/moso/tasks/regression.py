@@ -1,0 +1,112 @@
+"""Regression: an answer is a number, or several."""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from moso.errors import MosoError
+from moso.tasks.metric import R_SQUARED, Metric, mean_loss
+from moso.tasks.task import Task, counted
+
+
+def squared_error(model: nn.Module, batch: Any) -> torch.Tensor:
+    """The loss for numbers: `batch` is `(inputs, targets)`, the result one mean squared error per sample, `[batch]`.
+
+    >>> squared_error(nn.Linear(2, 1), (torch.zeros(4, 2), torch.zeros(4))).shape
+    torch.Size([4])
+    """
+    inputs, targets = batch
+    errors: torch.Tensor = (like(model(inputs), targets) - targets).square()
+    return errors if errors.ndim == 1 else errors.flatten(1).mean(1)
+
+
+def like(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Outputs in the shape of targets: a network with one output gives `[batch, 1]` where targets are `[batch]`."""
+    if outputs.numel() != targets.numel():
+        raise MosoError(
+            f"the network gives {tuple(outputs.shape)} for targets of shape {tuple(targets.shape)}; "
+            "there must be one output a number to predict"
+        )
+    return outputs.reshape(targets.shape)
+
+
+def r_squared(targets: NDArray[Any]) -> Metric:
+    """The share of the test targets' variance that is explained, the mean over all numbers of a sample.
+
+    `targets: [n]` or `[n, numbers]` are those of the whole test, in the units that batches have them in. The mean over
+    samples of `1 - error^2 / variance` is R².
+    """
+    variance = torch.as_tensor(np.asarray(targets, dtype=np.float64).var(axis=0))
+    if (variance <= 0).any():
+        raise MosoError(f"all {len(targets)} test targets are equal, so there is nothing to explain and no R²")
+
+    def explained(model: nn.Module, batch: Any) -> torch.Tensor:
+        inputs, answers = batch
+        errors = like(model(inputs), answers).cpu().double() - answers.cpu().double()
+        shares: torch.Tensor = 1 - errors.square() / variance
+        return shares if shares.ndim == 1 else shares.flatten(1).mean(1)
+
+    return Metric(R_SQUARED, explained)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Regression(Task):
+    """Squared error, judged by R²; one output per number.
+
+    >>> task, targets = Regression().read([[0.5, 1], [1.5, 2]])
+    >>> task.outputs, task.learned, targets.dtype
+    (2, '2 numbers to predict', dtype('float32'))
+    """
+
+    name: ClassVar[str] = "regression"
+    answers_are_normalised: ClassVar[bool] = True
+    losses = staticmethod(squared_error)
+
+    numbers_per_sample: int = 1
+
+    @property
+    def outputs(self) -> int:
+        """One per number to predict."""
+        return self.numbers_per_sample
+
+    def usual_metric(self, answers: NDArray[Any]) -> Metric:
+        """R²; with another loss its mean, because outputs then mean what the user says: rates, quantiles, logits."""
+        return r_squared(answers) if self.loss is squared_error else mean_loss(self.loss)
+
+    def read(self, answers: Any) -> tuple[Self, NDArray[np.float32]]:
+        """Check numbers, `[n]` or `[n, numbers]`."""
+        targets = check_targets(answers)
+        return replace(self, numbers_per_sample=int(np.prod(targets.shape[1:], dtype=np.int64))), targets
+
+    @property
+    def learned(self) -> str:
+        """How many numbers are predicted, or the classes that the user put samples in."""
+        numbers = counted(self.numbers_per_sample, "number", "numbers")
+        return super().learned if self.classes else f"{numbers} to predict"
+
+    def rebuilt(self, note: dict[str, Any]) -> Task:
+        """The task that left a note."""
+        return replace(self, classes=tuple(note["classes"]), numbers_per_sample=note["outputs"])
+
+
+def check_targets(targets: Any) -> NDArray[np.float32]:
+    """Numbers to predict as float32, `[n]` or `[n, numbers]`, refused where one is missing or infinite.
+
+    >>> check_targets([1, 2.5])
+    array([1. , 2.5], dtype=float32)
+    """
+    array = np.asarray(targets)
+    if array.ndim not in (1, 2) or 0 in array.shape[1:]:
+        raise MosoError(f"targets must be one number a sample or a row of them, not of shape {array.shape}")
+    if array.dtype.kind not in "iufb":
+        raise MosoError(f"targets must be numbers, not {array.dtype}")
+    with np.errstate(over="ignore"):
+        numbers = array.astype(np.float32)
+    bad = ~np.isfinite(numbers).reshape(len(numbers), -1).all(axis=1)
+    if bad.any():
+        raise MosoError(f"target of sample {int(np.argmax(bad))} is missing or infinite ({int(bad.sum())} are in all)")
+    return numbers

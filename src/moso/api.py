@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.utils.data import Subset, default_collate
 
-from moso.configuration import CUSTOM
-from moso.configuration.configuration import Configuration
+from moso import errors
+from moso.configuration import CUSTOM, Configuration
 from moso.data.dataset import DataSet
 from moso.data.samples import Samples, StoredSamples, UserSamples
 from moso.data.views import Collate, ItemView, Normalisation, as_view, check_repeatable, is_array_pair
-from moso.errors import MosoError
 from moso.evidence import Estimator, EstimatorName, ParameterFilter, PartitionTerms, Trajectory, step_terms
 from moso.evidence.renewed_statistics import renewed_statistics
 from moso.evidence.trajectory import as_network
@@ -29,7 +28,7 @@ from moso.randomness import seeded
 from moso.results.directory import RunDirectory
 from moso.results.reading import Run
 from moso.run.imported_scores import find_choices
-from moso.run.job import Effort, Job
+from moso.run.job import Job, Runtime
 from moso.run.stages import begin, evaluate_stage, score_stage, select_stage
 from moso.scores import Form, MemoryInput, Score, find_score, scores
 from moso.selection import Selector
@@ -83,7 +82,9 @@ def score(
     """
     wanted = _from_terms(method, estimator)
     if renew_statistics is not None and renew_statistics < 2:
-        raise MosoError(f"renew_statistics={renew_statistics}: batch-norm's statistics need batches of at least 2")
+        raise errors.SettingInvalid(
+            f"renew_statistics={renew_statistics}: batch-norm's statistics need batches of at least 2"
+        )
     view = as_view(data, collate, None if loss is cross_entropy else loss)
     check_repeatable(view)
     points = trajectory if isinstance(trajectory, Trajectory) else Trajectory.from_states(trajectory, total_steps)
@@ -127,14 +128,16 @@ def _from_terms(method: str | Score, estimator: Estimator | EstimatorName) -> Sc
     wanted = find_score(method) if isinstance(method, str) else method
     if isinstance(method, str) and not (wanted.needed() and wanted.needed() <= _FROM_TERMS):
         possible = [name for name, one in scores().items() if one.needed() and one.needed() <= _FROM_TERMS]
-        raise MosoError(f"score(method=...) takes {', '.join(possible)}, not {method!r}")
+        raise errors.UnknownName(f"score(method=...) takes {', '.join(possible)}, not {method!r}")
     missing = sorted(wanted.needed() - _FROM_TERMS)
     if missing:
-        raise MosoError(
+        raise errors.EvidenceMissing(
             f"score {wanted.name!r} needs {', '.join(missing)}, which a trajectory does not have; use a run"
         )
     if "norms" in wanted.needed() and "subsampled" in (estimator, getattr(estimator, "name", None)):
-        raise MosoError(f"score {wanted.name!r} needs the gradient norms of all samples, which 'subsampled' leaves out")
+        raise errors.EvidenceMissing(
+            f"score {wanted.name!r} needs the gradient norms of all samples, which 'subsampled' leaves out"
+        )
     return wanted
 
 
@@ -235,9 +238,9 @@ def prune(
         }
     )
     directory = RunDirectory.at(Path(tempfile.mkdtemp(prefix="moso-")) / "run" if out is None else out)
-    data, effort = DataSet(CUSTOM, train, test, validation=judge), Effort(loader_workers)
+    data, runtime = DataSet(CUSTOM, train, test, validation=judge), Runtime(loader_workers)
     own_risk = None if isinstance(risk, str) else risk
-    job = Job(directory, configuration, data, _builder(model), effort, own_risk)
+    job = Job(directory, configuration, data, _builder(model), runtime, own_risk)
     executor = InProcess(progress)
     [choice] = find_choices(job, [configuration.choice(chosen, selector, score)])
     with directory.locked():
@@ -257,7 +260,7 @@ def _method(method: str | Method | Score) -> Method:
         return find_method(method)
     registered = (scores() if isinstance(method, Score) else methods()).get(method.name)
     if method.name in methods() and registered is not method:
-        raise MosoError(f"{method.name!r} is the name of a method of moso's own; give yours another")
+        raise errors.NameTaken(f"{method.name!r} is the name of a method of moso's own; give yours another")
     return Method(method.name, None, "top", method.description) if isinstance(method, Score) else method
 
 
@@ -270,7 +273,9 @@ def _builder(model: str | Callable[[], nn.Module]) -> Callable[[int], nn.Module]
     if isinstance(model, str):
         return None
     if isinstance(model, nn.Module):
-        raise MosoError("model= takes a name or a function that makes a fresh network, such as lambda: MyNetwork()")
+        raise errors.WrongType(
+            "model= takes a name or a function that makes a fresh network, such as lambda: MyNetwork()"
+        )
 
     def build(seed: int) -> nn.Module:
         with seeded(seed, "init"):
@@ -298,7 +303,9 @@ def _look_at(data: Any, plain: Any, own_loss: Loss | None, first_only: bool = Fa
     view, quiet = as_view(data), ItemView(data if plain is None else plain)
     count = len(view)
     if len(quiet) != count:
-        raise MosoError(f"score_set has {len(quiet)} samples and train_set {count}; they must be the same samples")
+        raise errors.LengthMismatch(
+            f"score_set has {len(quiet)} samples and train_set {count}; they must be the same samples"
+        )
     check_repeatable(quiet, "the data set" if plain is None else "score_set")
     answers = _answers_of(quiet, 1 if first_only else count)
     if own_loss is not None and answers and np.ndim(answers[0]) > 1:
@@ -350,7 +357,7 @@ def _samples(given: _Given, task: Task, collate: Collate | None, labels: Any = N
     if given.inputs is not None:
         return replace(StoredSamples.from_arrays(given.inputs, answers, task), groups=groups)
     if answers is None and task.answers_are_read:
-        raise MosoError("samples are not (input, label) pairs; give labels=, one class a sample")
+        raise errors.LabelsMissing("samples are not (input, label) pairs; give labels=, one class a sample")
     task, targets = task.read(answers) if task.answers_are_read else (task, unread(given.count))
     targets = targets if len(targets) == given.count else unread(given.count)
     return UserSamples(given.dataset, given.plain, task, targets, groups, collate or default_collate)
@@ -359,10 +366,10 @@ def _samples(given: _Given, task: Task, collate: Collate | None, labels: Any = N
 def _check_classes(labels: Any, count: int) -> None:
     """Refuse labels of another number of samples, and those of which it is not certain that they are classes."""
     if len(labels) != count:
-        raise MosoError(f"there are {count} samples but {len(labels)} labels")
+        raise errors.LengthMismatch(f"there are {count} samples but {len(labels)} labels")
     if holds_numbers(labels):
         kind = np.asarray(labels).dtype if np.ndim(labels) == 1 else f"of shape {np.shape(labels)}"
-        raise MosoError(
+        raise errors.LabelInvalid(
             f"labels are {kind}: for classes give whole numbers, one a sample (labels.astype(int)); "
             "for numbers to predict give loss=, for example moso.squared_error"
         )

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from moso.configuration import Configuration
-from moso.configuration.resolved_method import choose, read_settings
+from moso.configuration.resolved_method import read_settings, resolve_method
 from moso.errors import MosoError
 from moso.methods import METHODS, find_method, listing
 from moso.scores import SCORES
@@ -19,17 +19,17 @@ least-confidence margin aum dyn-unc tdds dual ccs d2 infomax k-center"""
 @pytest.mark.parametrize("name", NAMES.split())
 def test_every_method_has_its_name_and_a_pair_that_can_be(name):
     method = find_method(name)
-    choice = choose(name, None, {})
+    choice = resolve_method(name, None, {})
     assert choice.problem() is None
-    assert method.score is None or method.score in SCORES
-    assert method.selector in SELECTORS
+    assert method.score is None or method.score in SCORES.names()
+    assert method.selector in SELECTORS.names()
     assert method.source or name == "random"
     assert method.description
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", METHODS.names())
 def test_a_methods_own_settings_are_its_selectors_and_are_recorded(name):
-    method, choice = find_method(name), choose(name, None, {})
+    method, choice = find_method(name), resolve_method(name, None, {})
     recorded = json.loads(choice.parameters)
     assert set(recorded) == {option.name for option in choice.selector.options()}
     assert method.settings.items() <= recorded.items()
@@ -37,7 +37,7 @@ def test_a_methods_own_settings_are_its_selectors_and_are_recorded(name):
 
 def test_a_users_settings_count_more_than_a_methods_which_count_more_than_defaults():
     def value(method, selector, given):
-        return json.loads(choose(method, selector, given).parameters)["neighbours"]
+        return json.loads(resolve_method(method, selector, given).parameters)["neighbours"]
 
     assert value("d2", None, {}) == 5  # the source's
     assert value("el2n", "d2", {}) == 10  # the selector's default, as it is another method's selector
@@ -56,7 +56,7 @@ def test_the_paper_s_nine_are_there_with_their_sources_selectors():
         "moderate": "median",
         "moso": "balanced",
     }
-    assert {name: METHODS[name].selector for name in expected} == expected
+    assert {name: METHODS.get(name).selector for name in expected} == expected
 
 
 def test_the_listing_is_complete_and_plain_json():
@@ -64,7 +64,7 @@ def test_the_listing_is_complete_and_plain_json():
     assert json.loads(json.dumps(rows)) == rows
     found = {(row["kind"], row["name"]) for row in rows}
     for kind, names in (("method", METHODS), ("score", SCORES), ("selector", SELECTORS)):
-        assert {(kind, name) for name in names} <= found
+        assert {(kind, name) for name in names.names()} <= found
     for row in rows:
         assert row["description"]
         assert isinstance(row["needs"], str)
@@ -98,7 +98,7 @@ def test_settings_that_make_no_sense_get_one_clear_sentence(given, sentence):
 
 
 def test_all_means_every_method_that_can_be():
-    assert set(Configuration.resolve({"methods": ["all"]}).methods) == set(METHODS)
+    assert set(Configuration.resolve({"methods": ["all"]}).methods) == set(METHODS.names())
     covered = Configuration.resolve({"methods": ["all"], "selectors": ["coverage"]}).methods
     assert {"moso", "aum", "el2n", "forgetting"} <= set(covered)
     assert not {"random", "herding", "k-center", "dyn-unc"} & set(covered)

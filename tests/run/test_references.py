@@ -13,7 +13,7 @@ from moso.evidence import read_out_of_sample, read_state
 from moso.executors import InProcess
 from moso.progress import silent
 from moso.results import Run
-from moso.run.job import Effort
+from moso.run.job import Runtime
 from moso.run.pieces import Piece, perform
 from moso.run.references import reference_seed
 from moso.run.seed_evidence import SeedEvidence
@@ -126,7 +126,7 @@ def test_with_one_partition_the_surrogate_is_the_first_reference(small_run, whol
     np.testing.assert_array_equal(evidence.features(), whole.features())
 
 
-class Stopped(Exception):  # noqa: N818
+class Stopped(Exception):
     pass
 
 
@@ -140,7 +140,7 @@ def stop_at(step):
 
 @pytest.mark.parametrize("stops", [[20, 46], [60, 134]])
 def test_stopped_and_begun_again_the_evidence_is_the_same_bytes(small_run, whole, stops):
-    job = replace(small_run("stopped", epochs=3), effort=Effort(checkpoint_seconds=0.03))
+    job = replace(small_run("stopped", epochs=3), runtime=Runtime(checkpoint_seconds=0.03))
     columns = ["correct", "kl", "probability"]
     piece = Piece("reference", "reference", {"seed": 0, "reference": 0, "columns": columns})
     with job.directory.locked():
@@ -157,7 +157,7 @@ def test_stopped_and_begun_again_the_evidence_is_the_same_bytes(small_run, whole
 
 def test_what_was_begun_for_another_purpose_is_begun_anew(small_run, whole):
     """A position saved while recording one column is of no use to a training that is to record another."""
-    job = replace(small_run("purposes", epochs=3), effort=Effort(checkpoint_seconds=0.03))
+    job = replace(small_run("purposes", epochs=3), runtime=Runtime(checkpoint_seconds=0.03))
     with job.directory.locked():
         begin(job)
         train_stage(job, InProcess(), [("random", "random")])

@@ -177,7 +177,7 @@ def _step_seconds(job: Job, retraining: bool) -> float:
         loss=job.loss,
         on_step=lambda *_: marks.append(time.monotonic()),
         in_run=in_run,
-        loader_workers=job.effort.loader_workers,
+        loader_workers=job.runtime.loader_workers,
     )
     return float(np.median(np.diff(marks)[1 - CALIBRATION_STEPS :]))  # the first steps also pay for warming up
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from moso.results.directory import RunDirectory
+from moso.results.working_copy import is_status_file
 from moso.run.heartbeat import Running, running
 from moso.run.pieces import PIECES, stage_of
 from moso.storage.lease import Holder
-from moso.storage.store_copy import word
 
 STAGES = ("train", "score", "select", "evaluate")
 
@@ -42,7 +42,7 @@ class Status:
 
 def status(directory: RunDirectory) -> Status:
     """How the run in this directory stands; it need not be begun."""
-    directory.pull(word)
+    directory.pull(is_status_file)
     directory.configuration()
     events, now = directory.events(), time.time()
     noted = directory.manifest().get("stages", {})

@@ -1,4 +1,4 @@
-"""A choice: a method with a selector, resolved. What is computed, how samples are chosen, and what both need.
+"""A method with a selector, both resolved: what is computed, how samples are chosen, and what both need.
 
 Settings of scores and selectors have one syntax everywhere, `NAME.SETTING=VALUE`: on the command line
 `--setting coverage.cut=0.2`, in a TOML file the line `coverage.cut = 0.2` under `[settings]`. They count more than a
@@ -7,10 +7,11 @@ method's own, which count more than defaults.
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
-from moso.errors import MosoError, unknown_name
+from moso import errors
+from moso.errors import unknown_name
 from moso.methods import Method, find_method
 from moso.scores import Score, classes_needed, is_recorded, scores
 from moso.selection import Selector, find_selector, selectors
@@ -28,8 +29,8 @@ _BEHIND = {
 
 
 @dataclass(frozen=True)
-class Choice:
-    """What is kept is decided by this, the ratio and the seed."""
+class ResolvedMethod:
+    """A method with its selector and settings; together with a ratio and a seed it decides what is kept."""
 
     method: str
     score: Score | None
@@ -45,7 +46,7 @@ class Choice:
         """What a selection is recorded with: the selector's settings, all of them, as JSON."""
         least = {"min_per_class": self.min_per_class} if self.min_per_class else {}
         by_hand = {"overrides": self.overrides} if self.overrides else {}
-        return json.dumps({**asdict(self.settings), **least, **by_hand})
+        return json.dumps({**self.settings.model_dump(), **least, **by_hand})
 
     def needs(self) -> frozenset[str]:
         """The evidence that a run has to have."""
@@ -89,18 +90,18 @@ class Choice:
         return self.score is not None and classes_needed(self.score.needed(self.score_settings))
 
 
-def choose(
+def resolve_method(
     method: str | Method,
     selector: str | Selector | None,
     given: Given,
     min_per_class: int = 0,
     score: Score | None = None,
-) -> Choice:
+) -> ResolvedMethod:
     """A method and a selector by name or as objects, with a user's settings; `score` in place of the method's own.
 
-    >>> choose("ccs", None, {"coverage": {"cut": "0.1"}}).parameters
+    >>> resolve_method("ccs", None, {"coverage": {"cut": "0.1"}}).parameters
     '{"classes": "together", "cut": 0.1, "strata": 50, "by": "score"}'
-    >>> choose("herding", "top", {}).problem()
+    >>> resolve_method("herding", "top", {}).problem()
     "method 'herding' has no score, and selector 'top' chooses by one; ..."
     """
     found = find_method(method) if isinstance(method, str) else method
@@ -109,7 +110,7 @@ def choose(
     score = score or found.find_score()
     about_score = {} if score is None else {k: v for k, v in given.get(score.name, {}).items() if _has(score, k)}
     about_selector = {k: v for k, v in given.get(chosen.name, {}).items() if _has(chosen, k)}
-    return Choice(
+    return ResolvedMethod(
         found.name,
         score,
         chosen,
@@ -127,7 +128,7 @@ def read_settings(given: Iterable[str] | Given) -> dict[str, dict[str, Any]]:
     >>> read_settings(["coverage.cutt=0.2"])
     Traceback (most recent call last):
     ...
-    moso.errors.MosoError: selector 'coverage' has no setting 'cutt'; it has: classes, cut, strata, by
+    moso.errors.UnknownName: selector 'coverage' has no setting 'cutt'; it has: classes, cut, strata, by
     """
     found: dict[str, dict[str, Any]] = {}
     for owner, name, value in _entries(given):
@@ -139,14 +140,16 @@ def _entries(given: Iterable[str] | Given) -> Iterable[tuple[str, str, Any]]:
     if isinstance(given, Mapping):
         for owner, table in given.items():
             if not isinstance(table, Mapping):
-                raise MosoError(f"[settings] {owner} = {table!r} is not of the form NAME.SETTING = VALUE")
+                raise errors.SettingInvalid(f"[settings] {owner} = {table!r} is not of the form NAME.SETTING = VALUE")
             yield from ((owner, name, value) for name, value in table.items())
         return
     for text in [given] if isinstance(given, str) else given:
         left, equals, value = str(text).partition("=")
         owner, dot, name = left.strip().rpartition(".")
         if not (equals and dot and owner and name):
-            raise MosoError(f"setting {text!r} is not of the form NAME.SETTING=VALUE, such as coverage.cut=0.2")
+            raise errors.SettingInvalid(
+                f"setting {text!r} is not of the form NAME.SETTING=VALUE, such as coverage.cut=0.2"
+            )
         yield owner, name, value.strip()
 
 
@@ -163,6 +166,6 @@ def _has(owner: Score | Selector, name: str) -> bool:
     return any(option.name == name for option in owner.options())
 
 
-def together(choices: Iterable[Choice]) -> frozenset[str]:
+def all_needs(choices: Iterable[ResolvedMethod]) -> frozenset[str]:
     """The evidence that all of these need."""
     return frozenset().union(*(choice.needs() for choice in choices))

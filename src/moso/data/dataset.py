@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from moso import errors
 from moso.columns import take
 from moso.data.decoding import Decoded, OnBroken, decode_all
 from moso.data.images import BrokenImageError, resize_images
@@ -16,7 +17,6 @@ from moso.data.samples import Samples, StoredSamples
 from moso.data.sources.registry import SOURCES, open_source
 from moso.data.tokenizer import TextReader, Tokenizer
 from moso.data.views import Normalisation
-from moso.errors import MosoError
 from moso.tasks import Task
 
 
@@ -47,7 +47,7 @@ def datasets() -> list[tuple[str, str]]:
     >>> [name for name, _ in datasets()]
     ['digits', 'diabetes', 'cifar10', 'cifar100', 'parquet:PATH', 'folder:PATH', 'text:PATH', 'hf:NAME[:CONFIG]']
     """
-    return [(source.usage, source.description) for source in SOURCES.values()]
+    return [(source.usage, source.description) for source in SOURCES.all().values()]
 
 
 def open_dataset(
@@ -79,32 +79,36 @@ def open_dataset(
     (1438, 359, 288)
     """
     if resize is not None and resize < 1:
-        raise MosoError(f"resize {resize} is not a number of pixels; it must be at least 1")
+        raise errors.SettingInvalid(f"resize {resize} is not a number of pixels; it must be at least 1")
     if not 0 <= test_share < 1:
-        raise MosoError(f"test share {test_share} is outside [0, 1)")
+        raise errors.SettingInvalid(f"test share {test_share} is outside [0, 1)")
     if not 0 <= validation_share < 1:
-        raise MosoError(f"validation share {validation_share} is outside [0, 1)")
+        raise errors.SettingInvalid(f"validation share {validation_share} is outside [0, 1)")
     if validation is not None and validation_share > 0:
-        raise MosoError("a validation set is given by name or held out as a share of the training data, not both")
+        raise errors.SettingsConflict(
+            "a validation set is given by name or held out as a share of the training data, not both"
+        )
     if not 0 <= label_noise <= 1:
-        raise MosoError(f"label noise {label_noise} is outside [0, 1]")
+        raise errors.SettingInvalid(f"label noise {label_noise} is outside [0, 1]")
     train, test = open_source(name, resize, memory_limit, task)
     if not train.task.by_class and (labels is not None or label_noise > 0):
-        raise MosoError(f"the answers of {name} are numbers; --labels and --label-noise are for classes")
+        raise errors.ClassesRequired(f"the answers of {name} are numbers; --labels and --label-noise are for classes")
     # Every draw below is by id, and the split by the source's labels: other labels never move a sample to the test.
     clean = train.labels
     used = clean if labels is None else read_labels(labels, len(train), train.classes, train.ids)
     if test is None and test_share > 0:
         kept, held = hold_out(train.keys, clean, test_share)
         if len(held) == 0:
-            raise MosoError(f"{test_share} of the {len(train)} samples of {name} held out for testing leaves no test")
+            raise errors.TooFewSamples(
+                f"{test_share} of the {len(train)} samples of {name} held out for testing leaves no test"
+            )
         test, train, clean, used = train.take(held), train.take(kept), *_both(clean, used, kept)
 
     judge = None if validation is None else open_source(validation, resize, memory_limit, task)[0]
     if validation_share > 0:
         kept, held = hold_out(train.keys, clean, validation_share)
         if len(held) == 0:
-            raise MosoError(
+            raise errors.TooFewSamples(
                 f"{validation_share} of the {len(train)} training samples of {name} held out leaves no validation"
             )
         judge, train, clean, used = train.take(held), train.take(kept), *_both(clean, used, kept)
@@ -183,19 +187,19 @@ def _check(name: str, splits: dict[str, StoredSamples]) -> None:
     train = splits["training"]
     for split, samples in splits.items():
         if len(samples) == 0:
-            raise MosoError(f"the {split} split of {name} is empty")
+            raise errors.DataEmpty(f"the {split} split of {name} is empty")
         samples.task.read(samples.targets)
     train.task.check_learnable(train.targets, name)
     for split, samples in splits.items():
         if samples.shape != train.shape:
-            raise MosoError(
+            raise errors.ShapeMismatch(
                 f"training inputs of {name} have shape {train.shape} but {split} inputs {samples.shape}; "
                 "give --resize PIXELS if they are images"
             )
         if samples.task.classes != train.task.classes:
-            raise MosoError(f"the {split} split of {name} has other classes than the training split")
+            raise errors.ClassesMismatch(f"the {split} split of {name} has other classes than the training split")
         if samples.task.outputs != train.task.outputs:
-            raise MosoError(
+            raise errors.ClassesMismatch(
                 f"the {split} split of {name} has {samples.task.outputs} targets a sample, the training split "
                 f"{train.task.outputs}"
             )

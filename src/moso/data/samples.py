@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch.utils.data import default_collate
 
+from moso import errors
 from moso.columns import take
 from moso.data.augment import Augmentation
 from moso.data.readers import MemoryReader, Reader, check_finite
 from moso.data.tokenizer import TextReader
-from moso.data.views import Collate, ImageView, ItemView, Normalisation, View, tree_bytes
-from moso.errors import MosoError
+from moso.data.views import Collate, ItemView, Normalisation, StoredView, View, tree_bytes
 from moso.randomness import generator, hashes, key
 from moso.tasks import Classification, Task
 
@@ -142,19 +142,19 @@ class StoredSamples:
         array, given = _plain_array(inputs), _plain_array(answers)
         if not (array.dtype == np.uint8 and array.ndim == 4):
             if array.dtype.kind not in "iufb":
-                raise MosoError(f"inputs must be numbers, not {array.dtype}")
+                raise errors.WrongType(f"inputs must be numbers, not {array.dtype}")
             array = array.astype(np.float32)
         if len(array) != len(given):
-            raise MosoError(f"there are {len(array)} inputs but {len(given)} {task.column}s")
+            raise errors.LengthMismatch(f"there are {len(array)} inputs but {len(given)} {task.column}s")
         if len(array) == 0:
-            raise MosoError("the data set is empty")
+            raise errors.DataEmpty("the data set is empty")
         task, targets = task.read(given)
         targets = targets.copy() if targets is given else targets  # somebody else's, who may write to it
         column = pa.array(np.arange(len(array)) if ids is None else ids)
         if len(column) != len(array):
-            raise MosoError(f"there are {len(array)} inputs but {len(column)} ids")
+            raise errors.LengthMismatch(f"there are {len(array)} inputs but {len(column)} ids")
         if ids is not None and pc.count_distinct(column).as_py() != len(column):
-            raise MosoError("ids are not unique; scores are bound to ids, so each sample needs its own")
+            raise errors.IdsNotUnique("ids are not unique; scores are bound to ids, so each sample needs its own")
         check_finite(array, column)
         return cls(column, task, targets, MemoryReader(array))
 
@@ -195,11 +195,11 @@ class StoredSamples:
 
     def training_view(self, augmentation: Augmentation, seed: int) -> View:
         """Augmented inputs and answers."""
-        return ImageView(self.reader, self.answers, self.keys, self.normalisation, augmentation, seed)
+        return StoredView(self.reader, self.answers, self.keys, self.normalisation, augmentation, seed)
 
     def evaluation_view(self) -> View:
         """Inputs as they are, and answers."""
-        return ImageView(self.reader, self.answers, self.keys, self.normalisation)
+        return StoredView(self.reader, self.answers, self.keys, self.normalisation)
 
     def picture(self, position: int) -> Image.Image | None:
         """A sample as a picture, if it is one."""

@@ -5,8 +5,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from moso import errors
 from moso.data.views import View, load, split_evenly
-from moso.errors import MosoError
 from moso.gradients import evaluation_mode, to_device
 from moso.tasks import Metric
 
@@ -37,5 +37,5 @@ def measured(
             values.append(metric.per_sample(model, to_device(batch, device)).double().cpu())
     found = torch.cat(values).numpy()
     if found.shape != positions.shape:
-        raise MosoError(f"metric {metric.measure.name!r} must give one number a sample, not {found.shape}")
+        raise errors.ExtensionBroken(f"metric {metric.measure.name!r} must give one number a sample, not {found.shape}")
     return np.asarray(found)

@@ -15,7 +15,7 @@ from moso.report.findings import RANDOM
 from moso.results.reading import Run
 from moso.results.retrainings import FULL
 from moso.run.computed_scores import wanted_scores
-from moso.selection import SELECTORS, selectors
+from moso.selection import SELECTORS
 
 
 def selector_key(selector: str, parameters: str) -> str:
@@ -31,17 +31,16 @@ def selector_key(selector: str, parameters: str) -> str:
 
 @cache
 def _usual(selector: str) -> dict[str, Any]:
-    # Looking for those of other packages takes a while, and is seldom needed.
-    known = SELECTORS.get(selector) or selectors().get(selector)
+    known = SELECTORS.find(selector)
     return {} if known is None else {option.name: option.default for option in known.options()}
 
 
-def told_apart(cells: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def with_unique_names(cells: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Cells of an evaluation with their `key`, which takes the selector's place where there are several to tell apart.
 
     >>> cell = {"method": "ccs", "selector": "coverage"}
     >>> cells = [{**cell, "parameters": f'{{"cut": {cut}}}'} for cut in (0.1, 0.2)]
-    >>> [one["selector"] for one in told_apart(cells)], [one["selector"] for one in told_apart(cells[:1])]
+    >>> [one["selector"] for one in with_unique_names(cells)], [one["selector"] for one in with_unique_names(cells[:1])]
     (['coverage (cut=0.1)', 'coverage (cut=0.2)'], ['coverage'])
     """
     found = [{**cell, "key": selector_key(cell["selector"], cell["parameters"])} for cell in cells]
@@ -56,7 +55,7 @@ def told_apart(cells: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def ordered_lines(run: Run) -> list[Line]:
     """The evaluation of a run, seeds gathered: all data first, then the pairs in the order of its configuration."""
     order = {pair: number for number, pair in enumerate(run.configuration.pairs())}
-    found = lines(told_apart(run.evaluation()))
+    found = lines(with_unique_names(run.evaluation()))
     return sorted(found, key=lambda row: (row.method != FULL, order.get((row.method, row.selector), len(order))))
 
 

@@ -5,8 +5,8 @@ Checkpoints for the replay are left by training where somebody asked for the adj
 
 import time
 
+from moso import errors
 from moso.adjoint import AdjointTerms, Replay, ReplayRecorder, adjoint_sweep, read_adjoint, write_adjoint
-from moso.errors import MosoError
 from moso.progress import Progress
 from moso.results.layout import adjoint_path, part_name, piece_name, replay_folder
 from moso.run.job import Job
@@ -26,7 +26,7 @@ def measure_adjoint(job: Job, progress: Progress, seed: int, part: int) -> None:
         seed,
         total,
         job.loss,
-        job.effort.loader_workers,
+        job.runtime.loader_workers,
     )
     terms = adjoint_sweep(
         replay,
@@ -34,7 +34,7 @@ def measure_adjoint(job: Job, progress: Progress, seed: int, part: int) -> None:
         evaluation_view=job.data.train.evaluation_view(),
         probes=c.probes,
         position=home / "state" / part_name(part) / "adjoint.safetensors",
-        seconds=job.effort.checkpoint_seconds,
+        seconds=job.runtime.checkpoint_seconds,
         progress=progress,
         label=f"adjoint {part + 1}/{c.partitions}, seed {seed}",
     )
@@ -49,5 +49,7 @@ def read_adjoints(job: Job, seed: int) -> list[AdjointTerms]:
     paths = [adjoint_path(home, part) for part in range(job.configuration.partitions)]
     missing = [path for path in paths if not path.exists()]
     if missing:
-        raise MosoError(f"{missing[0]} is missing: the training was not differentiated; run `moso score` first")
+        raise errors.StageIncomplete(
+            f"{missing[0]} is missing: the training was not differentiated; run `moso score` first"
+        )
     return [read_adjoint(path) for path in paths]

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.errors import MosoError
+from moso import errors
 from moso.evidence.arrays import writing
 from moso.files import clear_away, write_json
 from moso.progress import Progress
@@ -30,7 +30,7 @@ def check_embedding(job: Job) -> None:
     """Refuse to train an embedding on what is no picture, before anything else is trained."""
     shape = job.data.train.shape
     if job.configuration.embedding == TRAINED and len(shape) != 3:
-        raise MosoError(
+        raise errors.PicturesRequired(
             f"an embedding is trained on pictures, but inputs are of shape {shape}; give --embedding FILE with features"
         )
 
@@ -45,7 +45,7 @@ def measure_embedding(job: Job, progress: Progress, seed: int) -> None:
     elif c.embedding.startswith("timm:"):
         everything = np.arange(len(train))
         rows = pretrained_features(
-            c.embedding, train.evaluation_view(), everything, loader_workers=job.effort.loader_workers
+            c.embedding, train.evaluation_view(), everything, loader_workers=job.runtime.loader_workers
         )
     else:
         rows = read_embedding(c.embedding, train.ids)
@@ -78,7 +78,7 @@ def _trained(job: Job, progress: Progress, home: Path, seed: int) -> NDArray[np.
         unlabelled(job),
         seed=seed,
         checkpoints=checkpoints(job, position, "train", piece_name(seed, _NAME)),
-        loader_workers=job.effort.loader_workers,
+        loader_workers=job.runtime.loader_workers,
         progress=progress,
     )
     clear_away(position.parent)

@@ -20,12 +20,12 @@ from moso.evidence.estimators import IN_RUN
 from moso.files import clear_away, write_json
 from moso.progress import Progress
 from moso.results.layout import adjoint_path, part_name
-from moso.results.retrainings import Cell, cell_path
+from moso.results.retrainings import Retraining, retraining_path
 from moso.results.selections import read_selection
 from moso.run.adjoint import measure_adjoint
-from moso.run.heartbeat import watched
+from moso.run.heartbeat import heartbeat
 from moso.run.job import Job
-from moso.run.profiling import noted
+from moso.run.profiling import record_cost
 from moso.run.references import MEASURES, is_measured, reference_training, train_reference
 from moso.run.scoring import score_partition
 from moso.run.sharding import LOOKED_AT, SHARDED, is_sharded_done
@@ -128,10 +128,10 @@ def _in_run(job: Job, seed: int, part: int) -> InRun:
     )
 
 
-def retrain(job: Job, progress: Progress, cell: dict[str, Any]) -> None:
+def retrain(job: Job, progress: Progress, retraining: dict[str, Any]) -> None:
     """Train a fresh network on what a selection keeps, on all data or as a baseline, and test it."""
-    wanted = Cell(**cell)
-    path = cell_path(job.directory.root, wanted)
+    wanted = Retraining(**retraining)
+    path = retraining_path(job.directory.root, wanted)
     if path.exists():
         return
     recipe = job.configuration.retraining
@@ -150,12 +150,12 @@ def retrain(job: Job, progress: Progress, cell: dict[str, Any]) -> None:
         total_steps=total,
         loss=job.loss,
         checkpoints=checkpoints(job, position, "evaluate", wanted.digest()),
-        loader_workers=job.effort.loader_workers,
+        loader_workers=job.runtime.loader_workers,
         progress=progress,
         label=f"retraining {wanted.title()}, seed {wanted.seed}",
-        team=job.effort.team,
+        team=job.runtime.team,
     )
-    if not job.effort.team.leads:
+    if not job.runtime.team.leads:
         return
     write_json(path, {**asdict(wanted), "samples": samples, **_tested(job, model), "loss": history.loss})
     clear_away(position.parent)
@@ -165,7 +165,7 @@ def _tested(job: Job, model: nn.Module) -> dict[str, Any]:
     test = job.data.test
     assert test is not None, "the evaluate stage refuses data without a test split"
     view, metric, everything = test.evaluation_view(), job.metric, np.arange(len(test))
-    values = measured(model, view, everything, metric, loader_workers=job.effort.loader_workers)
+    values = measured(model, view, everything, metric, loader_workers=job.runtime.loader_workers)
     measure = metric.measure
     scale = 100.0 if measure.unit == "%" else 1.0
     found = {
@@ -181,14 +181,14 @@ def _tested(job: Job, model: nn.Module) -> dict[str, Any]:
     return {**found, "class_correct": correct, "class_count": np.bincount(test.labels, minlength=classes).tolist()}
 
 
-def _retraining_data(job: Job, cell: Cell, everything: TrainingData) -> tuple[TrainingData, int]:
-    """What a cell learns from, and how many samples an epoch of it has."""
-    if cell.is_full_data or cell.method == FEWER_STEPS:
+def _retraining_data(job: Job, retraining: Retraining, everything: TrainingData) -> tuple[TrainingData, int]:
+    """What a retraining learns from, and how many samples an epoch of it has."""
+    if retraining.is_full_data or retraining.method == FEWER_STEPS:
         return everything, len(everything.positions)
-    if cell.method == RS2:
-        size = kept_count(len(everything.positions), cell.ratio)
+    if retraining.method == RS2:
+        size = kept_count(len(everything.positions), retraining.ratio)
         return FreshSubsets(everything.view, everything.positions, everything.keys, size), size
-    kept = np.flatnonzero(read_selection(job.directory.root, cell.selection()))
+    kept = np.flatnonzero(read_selection(job.directory.root, retraining.selection()))
     return replace(everything, positions=kept), len(kept)
 
 
@@ -205,11 +205,11 @@ PIECES: dict[str, Callable[..., None]] = {
 
 def perform(job: Job, piece: Piece, progress: Progress) -> None:
     """Do a piece of work with the configured number of threads."""
-    seen = watched(job.directory, piece.stage, piece.name, progress, job.effort.checkpoint_seconds)
+    seen = heartbeat(job.directory, piece.stage, piece.name, progress, job.runtime.checkpoint_seconds)
     with (
         job.directory.shared(lambda name: is_wanted(piece, name)),
         threads(job.configuration.threads),
-        noted(job.directory, piece.stage, piece.name),
+        record_cost(job.directory, piece.stage, piece.name),
         seen as watching,
     ):
         PIECES[piece.stage](job, watching, **piece.arguments)
@@ -233,7 +233,7 @@ def is_complete(job: Job, piece: Piece) -> bool:
     """Whether a piece's result is already there."""
     match piece.stage:
         case "evaluate":
-            return cell_path(job.directory.root, Cell(**piece.arguments["cell"])).exists()
+            return retraining_path(job.directory.root, Retraining(**piece.arguments["retraining"])).exists()
         case "train":
             return is_trained(*partition_training(job, **piece.arguments))
         case "reference":

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from moso.errors import MosoError
+from moso import errors
 from moso.evidence import write_features, write_out_of_sample
 from moso.evidence.arrays import writing
 from moso.evidence.early import error_norms, gradient_norms, write_early
@@ -63,7 +63,7 @@ def train_reference(job: Job, progress: Progress, seed: int, reference: int, col
 
 
 def _measure_early_errors(job: Job, home: Path, seed: int, reference: int) -> None:
-    train, workers = job.data.train, job.effort.loader_workers
+    train, workers = job.data.train, job.runtime.loader_workers
     model, view = network(job, seed, network_name(job, reference), "early"), train.evaluation_view()
     values = error_norms(model, job.loss, view, train.labels, len(train.classes), workers)
     write_early(early_path(home, reference, "errors"), "error_norm", values, job.configuration.early_epoch)
@@ -72,7 +72,7 @@ def _measure_early_errors(job: Job, home: Path, seed: int, reference: int) -> No
 def _measure_early_norms(job: Job, home: Path, seed: int, reference: int) -> None:
     c, train = job.configuration, job.data.train
     model, view = network(job, seed, network_name(job, reference), "early"), train.evaluation_view()
-    values = gradient_norms(model, job.loss, view, len(train), c.score_batch_size, job.effort.loader_workers)
+    values = gradient_norms(model, job.loss, view, len(train), c.score_batch_size, job.runtime.loader_workers)
     write_early(early_path(home, reference, "norms"), "squared_norm", values, c.early_epoch)
 
 
@@ -81,7 +81,7 @@ def _measure_final(job: Job, home: Path, seed: int, columns: Sequence[str]) -> N
     model, view = network(job, seed, network_name(job, 0), "final"), train.evaluation_view()
     found = {name: np.empty(len(train), dtype=np.float32) for name in columns}
     everything = np.arange(len(train))
-    for positions, logits in iter_logits(model, job.loss, view, everything, classes, job.effort.loader_workers):
+    for positions, logits in iter_logits(model, job.loss, view, everything, classes, job.runtime.loader_workers):
         for name, values in describe(logits, train.labels[positions], columns).items():
             found[name][positions] = values
     for name, column in found.items():
@@ -97,7 +97,7 @@ def _measure_features(job: Job, home: Path, seed: int) -> None:
         train.evaluation_view(),
         len(train),
         loss=job.loss,
-        loader_workers=job.effort.loader_workers,
+        loader_workers=job.runtime.loader_workers,
         network=c.model,
         seed=seed,
         epochs=c.surrogate.epochs,
@@ -114,7 +114,7 @@ def _measure_influences(job: Job, home: Path, seed: int) -> None:
         weight_decay=c.surrogate.weight_decay,
         seed=seed,
         batch_size=c.score_batch_size,
-        loader_workers=job.effort.loader_workers,
+        loader_workers=job.runtime.loader_workers,
     )
     with writing(influences_path(home), rows.shape, np.float32) as file:
         file[:] = rows
@@ -129,14 +129,14 @@ def _measure_predictions(job: Job, home: Path, seed: int) -> None:
         train.evaluation_view(),
         (len(train), len(train.classes)),
         loss=job.loss,
-        loader_workers=job.effort.loader_workers,
+        loader_workers=job.runtime.loader_workers,
     )
 
 
 def check_out_of_sample(partitions: int) -> None:
     """Refuse to predict samples unseen where every network has seen all of them."""
     if partitions < 2:
-        raise MosoError(
+        raise errors.EvidenceMissing(
             "out-of-sample predictions come from networks that did not see a sample, and with 1 partition the only "
             "network sees all; give --partitions 2 or more"
         )

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from moso import errors
 from moso.adjoint import AdjointTerms
-from moso.configuration.resolved_method import Choice
-from moso.errors import MosoError
+from moso.configuration.resolved_method import ResolvedMethod
 from moso.evidence import (
     Dynamics,
     PartitionTerms,
@@ -91,7 +91,9 @@ class SeedEvidence:
             paths = [terms_path(self.home / "terms" / part_name(part), step) for step in steps]
             missing = [path for path in paths if not path.exists()]
             if missing:
-                raise MosoError(f"{missing[0]} is missing: partition {part} was not scored; run `moso score` first")
+                raise errors.StageIncomplete(
+                    f"{missing[0]} is missing: partition {part} was not scored; run `moso score` first"
+                )
             found.append(PartitionTerms(self.job.total_steps(positions), [read_terms(path) for path in paths]))
         return found
 
@@ -108,7 +110,9 @@ class SeedEvidence:
         """What the trained first reference says about every sample."""
         path = final_path(self.home, column)
         if not path.exists():
-            raise MosoError(f"{path} is missing: the trained network was not asked; run `moso score` first")
+            raise errors.StageIncomplete(
+                f"{path} is missing: the trained network was not asked; run `moso score` first"
+            )
         found: NDArray[np.float32] = read(path)
         return found
 
@@ -133,7 +137,7 @@ class SeedEvidence:
         """Influences on the parameters of the trained first reference, a memory map."""
         path = influences_path(self.home)
         if not path.exists():
-            raise MosoError(f"{path} is missing: influences were not computed; run `moso score` first")
+            raise errors.StageIncomplete(f"{path} is missing: influences were not computed; run `moso score` first")
         found: NDArray[np.float32] = read(path)
         return found
 
@@ -141,7 +145,7 @@ class SeedEvidence:
     def _references(self) -> range:
         return range(self.initialisations)
 
-    def for_selector(self, choice: Choice) -> dict[str, Any]:
+    def for_selector(self, choice: ResolvedMethod) -> dict[str, Any]:
         """What `moso.select` is given besides scores and ids, all that the selector asks for and nothing else."""
         asked = choice.selector.needed(choice.settings)
         given: dict[str, Any] = {"labels": self.labels, "hard": _hard(choice) if "hard" in asked else None}
@@ -159,5 +163,5 @@ class SeedEvidence:
         return given
 
 
-def _hard(choice: Choice) -> Hard | None:
+def _hard(choice: ResolvedMethod) -> Hard | None:
     return None if choice.score is None else choice.score.hard

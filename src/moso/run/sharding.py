@@ -20,8 +20,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from moso import errors
 from moso.data.views import split_evenly
-from moso.errors import MosoError
 from moso.evidence import StepTerms, Trajectory, TrajectoryPoint, read_state, terms_path, write_state, write_terms
 from moso.evidence.estimators import Load
 from moso.evidence.measure import checked, prepared
@@ -79,7 +79,7 @@ class ShardedStep:
         for point in Trajectory.open(folder):
             if point.step == self.step:
                 return point
-        raise MosoError(f"{folder} has no step {self.step}; run `moso train` first")
+        raise errors.StageIncomplete(f"{folder} has no step {self.step}; run `moso train` first")
 
     def opened(self, point: TrajectoryPoint) -> tuple[Point, Load]:
         """The network at the step, and how its samples come in batches."""
@@ -92,7 +92,7 @@ class ShardedStep:
             job.loss,
             job.configuration.score_batch_size,
             job.parameter_filter,
-            job.effort.loader_workers,
+            job.runtime.loader_workers,
         )
 
     def note_seconds(self, started: float) -> None:

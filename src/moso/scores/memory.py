@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from moso import errors
 from moso.adjoint import AdjointTerms
 from moso.data.samples import id_keys
-from moso.errors import MosoError
 from moso.evidence import Dynamics, PartitionTerms
 from moso.scores.score import Form
 
@@ -35,7 +35,9 @@ class MemoryInput:
     finals: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     errors: NDArray[np.float32] | None = None
     norms: NDArray[np.float64] | None = None
-    rows: NDArray[np.float32] | None = None
+    feature_rows: NDArray[np.float32] | None = None
+    embedding_rows: NDArray[np.float32] | None = None
+    influence_rows: NDArray[np.float32] | None = None
     form: Form = "paper"
     seed: int = 0
     initialisations: int = 1
@@ -83,18 +85,18 @@ class MemoryInput:
 
     def features(self) -> NDArray[np.float32]:
         """Features."""
-        return _there(self.rows, "features")
+        return _there(self.feature_rows, "features")
 
     def embedding(self) -> NDArray[np.float32]:
-        """Features that know nothing of labels: those that were given."""
-        return _there(self.rows, "an embedding")
+        """Features that know nothing of labels."""
+        return _there(self.embedding_rows, "an embedding")
 
     def influences(self) -> NDArray[np.float32]:
-        """Influences on the parameters: the rows that were given."""
-        return _there(self.rows, "influences")
+        """Influences on the parameters."""
+        return _there(self.influence_rows, "influences")
 
 
 def _there(found: Found | None, what: str) -> Found:
     if found is None:
-        raise MosoError(f"the score needs {what}, and none were given")
+        raise errors.EvidenceMissing(f"the score needs {what}, and none were given")
     return found

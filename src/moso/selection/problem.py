@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from moso import errors
 from moso.data.samples import id_keys
 from moso.errors import MosoError
 from moso.selection.feature_rows import Features
@@ -89,7 +90,9 @@ class Problem:
         """The scores, refused where they are infinite: selectors that compute with them cannot."""
         if not np.isfinite(self.scores).all():
             first = int(np.argmin(np.isfinite(self.scores)))
-            raise MosoError(f"selector {selector!r} computes with scores, and {self.scores[first]} is among them")
+            raise errors.ValuesNotFinite(
+                f"selector {selector!r} computes with scores, and {self.scores[first]} is among them"
+            )
         return self.scores
 
 
@@ -110,4 +113,4 @@ def lacking(selector: str, evidence: str) -> MosoError:
     >>> str(lacking("balanced", "labels"))
     "selector 'balanced' needs labels=, one class a sample"
     """
-    return MosoError(f"selector {selector!r} needs {EVIDENCE[evidence]}")
+    return errors.EvidenceMissing(f"selector {selector!r} needs {EVIDENCE[evidence]}")

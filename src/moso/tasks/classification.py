@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import nn
 
-from moso.errors import MosoError
+from moso import errors
 from moso.tasks.label_noise import add_label_noise
 from moso.tasks.metric import ACCURACY, Metric
 from moso.tasks.task import Task
@@ -79,7 +79,7 @@ class Classification(Task):
         """Refuse a training split of one class."""
         present = np.flatnonzero(np.bincount(targets))
         if len(present) < 2:
-            raise MosoError(
+            raise errors.TooFewClasses(
                 f"all {len(targets)} training samples of {name} are of one class ({self.classes[present[0]]}); "
                 "there must be at least two to tell apart"
             )
@@ -87,7 +87,7 @@ class Classification(Task):
     def check_outputs(self) -> None:
         """Refuse a single class."""
         if len(self.classes) < 2:
-            raise MosoError(f"a classifier needs at least 2 classes, not {len(self.classes)}")
+            raise errors.TooFewClasses(f"a classifier needs at least 2 classes, not {len(self.classes)}")
 
 
 def check_labels(labels: Any, classes: int | None = None) -> NDArray[np.int64]:
@@ -98,24 +98,24 @@ def check_labels(labels: Any, classes: int | None = None) -> NDArray[np.int64]:
     >>> check_labels([0, 1.5])
     Traceback (most recent call last):
     ...
-    moso.errors.MosoError: label 1.5 of sample 1 is not a whole number
+    moso.errors.LabelInvalid: label 1.5 of sample 1 is not a whole number
     """
     array = np.asarray(labels)
     if array.ndim != 1:
-        raise MosoError(f"labels must be one number a sample, not of shape {array.shape}")
+        raise errors.ShapeMismatch(f"labels must be one number a sample, not of shape {array.shape}")
     if array.dtype == object or array.dtype.kind not in "iufb":
-        raise MosoError(f"labels must be whole numbers, not {array.dtype}; map class names to 0..C-1 first")
+        raise errors.LabelInvalid(f"labels must be whole numbers, not {array.dtype}; map class names to 0..C-1 first")
     if array.dtype.kind == "f":
         if np.isnan(array).any():
-            raise MosoError(f"label of sample {int(np.argmax(np.isnan(array)))} is missing")
+            raise errors.LabelsMissing(f"label of sample {int(np.argmax(np.isnan(array)))} is missing")
         fractional = array != np.floor(array)
         if fractional.any():
             first = int(np.argmax(fractional))
-            raise MosoError(f"label {array[first]} of sample {first} is not a whole number")
+            raise errors.LabelInvalid(f"label {array[first]} of sample {first} is not a whole number")
     whole = array.astype(np.int64, copy=False)
     upper = np.iinfo(np.int64).max if classes is None else classes
     if len(whole) and (whole.min() < 0 or whole.max() >= upper):
         first = int(np.argmax((whole < 0) | (whole >= upper)))
         end = "..." if classes is None else f"{upper - 1}"
-        raise MosoError(f"label {whole[first]} of sample {first} is out of range 0..{end}")
+        raise errors.LabelInvalid(f"label {whole[first]} of sample {first} is out of range 0..{end}")
     return whole

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import nn
 
-from moso.errors import MosoError
+from moso import errors
 from moso.tasks.metric import Measure, Metric, mean_loss
 from moso.tasks.regression import check_targets
 from moso.tasks.task import Task, counted
@@ -56,7 +56,9 @@ class MultiLabel(Task):
         """Check marks, 0 or 1, `[n, labels]`."""
         marks = check_targets(answers)
         if marks.ndim != 2 or not np.isin(marks, (0, 1)).all():
-            raise MosoError("several labels per sample are written as a row of 0 and 1 per sample, one per label")
+            raise errors.LabelInvalid(
+                "several labels per sample are written as a row of 0 and 1 per sample, one per label"
+            )
         return replace(self, labels_per_sample=marks.shape[1]), marks
 
     @property

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from moso.errors import MosoError
+from moso import errors
 from moso.tasks.task import Outputs, Task
 
 
@@ -32,7 +32,7 @@ class OwnTask(Task):
 
     def losses(self, model: nn.Module, batch: Any) -> torch.Tensor:
         """Refuse: there is no loss but the user's."""
-        raise MosoError("this task was made with a loss of its maker's own, which no file holds; give loss=")
+        raise errors.DataInMemory("this task was made with a loss of its maker's own, which no file holds; give loss=")
 
     def cells(self, targets: NDArray[Any]) -> pa.Array:
         """Nothing: answers were not looked at."""

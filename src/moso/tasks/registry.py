@@ -1,18 +1,21 @@
-"""The tasks there are, by name, and the task that fits what a user brought. A new one is a file and a line here."""
+"""The tasks by name: ours, and those of installed packages (`moso.tasks`); and the task that fits a user's answers.
+
+A new one of ours is a file and a line here.
+"""
 
 from typing import Any
 
 import numpy as np
 import torch
 
-from moso.errors import unknown_name
+from moso.registry import Registry
 from moso.tasks.classification import Classification
 from moso.tasks.multi_label import MultiLabel
 from moso.tasks.own import OwnTask
 from moso.tasks.regression import Regression
 from moso.tasks.task import Loss, Task
 
-TASKS: dict[str, Task] = {task.name: task for task in (Classification(), Regression(), MultiLabel())}
+TASKS = Registry("task", Task, "moso.tasks", (Classification(), Regression(), MultiLabel()))  # type: ignore[type-abstract]
 
 
 def find_task(name: str) -> Task:
@@ -21,9 +24,7 @@ def find_task(name: str) -> Task:
     >>> find_task("regression").by_class
     False
     """
-    if name not in TASKS:
-        raise unknown_name("task", name, TASKS)
-    return TASKS[name]
+    return TASKS.get(name)
 
 
 def fitting_task(answers: Any, own_loss: Loss | None = None) -> Task:
@@ -66,4 +67,4 @@ def noted_task(note: dict[str, Any]) -> Task:
     """
     whole = {"classes": [], "outputs": 0, **note}
     usual = "regression" if whole.get("numbers") else "classification" if whole["classes"] else OwnTask.name
-    return TASKS.get(whole.get("task", usual), OwnTask()).rebuilt(whole)
+    return (TASKS.find(whole.get("task", usual)) or OwnTask()).rebuilt(whole)

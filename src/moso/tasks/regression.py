@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from moso.errors import MosoError
+from moso import errors
 from moso.tasks.metric import R_SQUARED, Metric, mean_loss
 from moso.tasks.task import Task, counted
 
@@ -20,14 +20,14 @@ def squared_error(model: nn.Module, batch: Any) -> torch.Tensor:
     torch.Size([4])
     """
     inputs, targets = batch
-    errors: torch.Tensor = (like(model(inputs), targets) - targets).square()
-    return errors if errors.ndim == 1 else errors.flatten(1).mean(1)
+    squares: torch.Tensor = (like(model(inputs), targets) - targets).square()
+    return squares if squares.ndim == 1 else squares.flatten(1).mean(1)
 
 
 def like(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """Outputs in the shape of targets: a network with one output gives `[batch, 1]` where targets are `[batch]`."""
     if outputs.numel() != targets.numel():
-        raise MosoError(
+        raise errors.ModelUnsuitable(
             f"the network gives {tuple(outputs.shape)} for targets of shape {tuple(targets.shape)}; "
             "there must be one output a number to predict"
         )
@@ -42,12 +42,14 @@ def r_squared(targets: NDArray[Any]) -> Metric:
     """
     variance = torch.as_tensor(np.asarray(targets, dtype=np.float64).var(axis=0))
     if (variance <= 0).any():
-        raise MosoError(f"all {len(targets)} test targets are equal, so there is nothing to explain and no R²")
+        raise errors.NothingToMeasure(
+            f"all {len(targets)} test targets are equal, so there is nothing to explain and no R²"
+        )
 
     def explained(model: nn.Module, batch: Any) -> torch.Tensor:
         inputs, answers = batch
-        errors = like(model(inputs), answers).cpu().double() - answers.cpu().double()
-        shares: torch.Tensor = 1 - errors.square() / variance
+        residuals = like(model(inputs), answers).cpu().double() - answers.cpu().double()
+        shares: torch.Tensor = 1 - residuals.square() / variance
         return shares if shares.ndim == 1 else shares.flatten(1).mean(1)
 
     return Metric(R_SQUARED, explained)
@@ -101,12 +103,14 @@ def check_targets(targets: Any) -> NDArray[np.float32]:
     """
     array = np.asarray(targets)
     if array.ndim not in (1, 2) or 0 in array.shape[1:]:
-        raise MosoError(f"targets must be one number a sample or a row of them, not of shape {array.shape}")
+        raise errors.ShapeMismatch(f"targets must be one number a sample or a row of them, not of shape {array.shape}")
     if array.dtype.kind not in "iufb":
-        raise MosoError(f"targets must be numbers, not {array.dtype}")
+        raise errors.LabelInvalid(f"targets must be numbers, not {array.dtype}")
     with np.errstate(over="ignore"):
         numbers = array.astype(np.float32)
     bad = ~np.isfinite(numbers).reshape(len(numbers), -1).all(axis=1)
     if bad.any():
-        raise MosoError(f"target of sample {int(np.argmax(bad))} is missing or infinite ({int(bad.sum())} are in all)")
+        raise errors.ValuesNotFinite(
+            f"target of sample {int(np.argmax(bad))} is missing or infinite ({int(bad.sum())} are in all)"
+        )
     return numbers

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import nn
 
-from moso.errors import MosoError
+from moso import errors
 from moso.tasks.metric import Metric, mean_loss
 
 # From a network and a batch to one loss per sample, `[batch]`.
@@ -118,7 +118,7 @@ class Task(ABC):
         self, targets: NDArray[Any], keys: NDArray[np.uint64], rate: float, seed: int
     ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Answers of which a share is drawn at random, and which samples were drawn."""
-        raise MosoError(f"label noise is for classes; the answers of task {self.name!r} are none")
+        raise errors.ClassesRequired(f"label noise is for classes; the answers of task {self.name!r} are none")
 
     def check_learnable(self, targets: NDArray[Any], name: str) -> None:  # noqa: B027 (most tasks refuse nothing)
         """Refuse a training split of the data set called `name` that leaves nothing to learn."""
@@ -126,7 +126,9 @@ class Task(ABC):
     def check_outputs(self) -> None:
         """Refuse a task that no network with a name can be built for."""
         if not self.outputs:
-            raise MosoError(f"task {self.name!r} does not say how many outputs a network has; bring your own network")
+            raise errors.ModelUnsuitable(
+                f"task {self.name!r} does not say how many outputs a network has; bring your own network"
+            )
 
     def cells(self, targets: NDArray[Any]) -> pa.Array:
         """Answers as a column of `scores.parquet`, which the page shows: numbers, lists of them, texts, or nothing."""

@@ -6,6 +6,7 @@ recipe is written into every run.
 """
 
 import tomllib
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
@@ -13,8 +14,9 @@ from typing import Any, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
+from moso import errors
 from moso.data.augment import Augmentation
-from moso.errors import MosoError, unknown_name
+from moso.registry import Registry
 
 Schedule = Literal["cosine", "multi-step", "one-cycle", "constant"]
 Precision = Literal["float32", "bfloat16", "float16"]
@@ -109,13 +111,16 @@ class Recipe(BaseModel):
     retraining: TrainingRecipe = Field(description="the training that measures what the kept samples are worth")
 
 
+RECIPES = Registry("recipe", Recipe, "moso.recipes")
+
+
 def recipes() -> list[tuple[str, str]]:
-    """The recipes of this package: name and description.
+    """The recipes there are, those of installed packages included: name and description.
 
     >>> "digits" in dict(recipes())
     True
     """
-    return [(name, load_recipe(name).description) for name in _packaged()]
+    return [(name, recipe.description) for name, recipe in RECIPES.all().items()]
 
 
 def load_recipe(name: str) -> Recipe:
@@ -124,20 +129,19 @@ def load_recipe(name: str) -> Recipe:
     >>> load_recipe("quik")
     Traceback (most recent call last):
     ...
-    moso.errors.MosoError: unknown recipe 'quik'; nearest: quick ...
+    moso.errors.UnknownName: unknown recipe 'quik'; nearest: quick ...
     """
-    if name in _packaged():
-        source = f"recipe '{name}'"
-        text = (resources.files("moso.training") / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
-        return _parsed(text, name, source)
+    found = RECIPES.find(name)
+    if found is not None:
+        return found
     path = Path(name)
     if path.suffix != ".toml":
-        raise unknown_name("recipe", name, [*_packaged(), "PATH.toml"])
+        raise RECIPES.unknown(name, "PATH.toml")
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else "it is not UTF-8 text"
-        raise MosoError(f"recipe {name} cannot be read: {reason}") from problem
+        raise errors.FileUnreadable(f"recipe {name} cannot be read: {reason}") from problem
     return _parsed(text, path.stem, f"recipe {name}")
 
 
@@ -151,16 +155,16 @@ def written_recipe(values: dict[str, Any], source: str) -> TrainingRecipe:
     return _validated(TrainingRecipe, values, source)
 
 
-def _packaged() -> list[str]:
-    folder = resources.files("moso.training") / "recipes"
-    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+def _packaged(name: str) -> Recipe:
+    text = (resources.files("moso.training") / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
+    return _parsed(text, name, f"recipe '{name}'")
 
 
 def _parsed(text: str, name: str, source: str) -> Recipe:
     try:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:
-        raise MosoError(f"{source} is not valid TOML: {problem}") from problem
+        raise errors.FileUnreadable(f"{source} is not valid TOML: {problem}") from problem
     return _validated(Recipe, {"name": name, **values}, source)
 
 
@@ -168,7 +172,9 @@ def _validated(kind: type[Kind], values: dict[str, Any], source: str) -> Kind:
     try:
         return kind.model_validate(values)
     except ValidationError as problem:
-        raise MosoError(f"{source}: {'; '.join(_sentence(error) for error in problem.errors())}") from problem
+        raise errors.RecipeInvalid(
+            f"{source}: {'; '.join(_sentence(error) for error in problem.errors())}"
+        ) from problem
 
 
 def _sentence(error: Any) -> str:
@@ -188,3 +194,9 @@ def _sentence(error: Any) -> str:
 def _refused(sentence: str) -> PydanticCustomError:
     # Braces would be read as places to fill in.
     return PydanticCustomError("recipe", sentence.replace("{", "(").replace("}", ")"))
+
+
+for _file in sorted((resources.files("moso.training") / "recipes").iterdir(), key=lambda one: one.name):
+    _name = _file.name.removesuffix(".toml")
+    if _name != _file.name:
+        RECIPES.register_lazily(_name, partial(_packaged, _name))

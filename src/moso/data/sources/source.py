@@ -32,13 +32,21 @@ class Request:
 class Source:
     """A data source: how it is typed (`parquet:PATH`), what it is, and how it is opened.
 
-    `task` is what is learned from it; `?target=COLUMN` makes it a regression.
+    Attributes:
+        usage: How a user writes it; what stands before the colon is its name.
+        description: What it is, for the listing.
+        open: From a request to the training split, and the test split if there is one.
+        task: What is learned from it; `?target=COLUMN` makes it a regression.
+        fits: The network and the recipe that fit it, if others than those of pictures or numbers.
+        pictures: Its inputs may be pictures.
     """
 
     usage: str
     description: str
     open: Callable[[Request], Opened]
     task: Task = field(default_factory=Classification)
+    fits: tuple[str, str] | None = None
+    pictures: bool = True
 
     @property
     def name(self) -> str:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from moso import errors
 from moso.columns import arange, empty_column
 from moso.data.images import Column, EncodedReader, Names
 from moso.data.readers import Reader
@@ -56,14 +57,14 @@ def choose_columns(
     named = [options[name] for name in ("label", "target", "image") if name in options]
     for column in [*named, *_listed(options)]:
         if column not in schema.names:
-            raise MosoError(f"{where} has no column {column!r}; it has: {', '.join(schema.names)}")
+            raise errors.ColumnMissing(f"{where} has no column {column!r}; it has: {', '.join(schema.names)}")
     label, wanted = choose_answer(schema.names, options, where, task)
     if "features" in options:
         return Columns(label, wanted, None, _listed(options))
     image = options.get("image") or _image_column(schema, described, where)
     if image is not None:
         if not _holds_images(schema.field(image).type):
-            raise MosoError(f"column {image!r} of {where} holds {schema.field(image).type}, not encoded images")
+            raise errors.ColumnType(f"column {image!r} of {where} holds {schema.field(image).type}, not encoded images")
         return Columns(label, wanted, image)
     return Columns(label, wanted, None, _feature_columns(schema, label, described, where))
 
@@ -79,7 +80,7 @@ def choose_answer(names: Sequence[str], options: Mapping[str, str], where: str, 
         return options["target"], find_task(task or Regression.name)
     label = options.get("label") or next((name for name in LABEL_NAMES if name in names), None)
     if label is None:
-        raise MosoError(
+        raise errors.ColumnMissing(
             f"{where} has no column {', '.join(LABEL_NAMES[:-1])} or {LABEL_NAMES[-1]}; name one of its columns "
             f"({', '.join(names)}) as the label, with ?label=COLUMN, or as a number to predict, with ?target=COLUMN"
         )
@@ -100,7 +101,9 @@ def _image_column(schema: pa.Schema, described: Mapping[str, Any], where: str) -
     found = [name for name in schema.names if _is_described(described, name, "Image")]
     found = found or [name for name in schema.names if _holds_images(schema.field(name).type)]
     if len(found) > 1:
-        raise MosoError(f"{where} has several columns of images ({', '.join(found)}); choose one with ?image=COLUMN")
+        raise errors.DataAmbiguous(
+            f"{where} has several columns of images ({', '.join(found)}); choose one with ?image=COLUMN"
+        )
     return found[0] if found else None
 
 
@@ -117,13 +120,13 @@ def _feature_columns(schema: pa.Schema, label: str, described: Mapping[str, Any]
         if is_label or field.name in _ROW_NAMES or _is_described(described, field.name, "ClassLabel"):
             continue
         if not _is_numeric(field.type):
-            raise MosoError(
+            raise errors.ColumnType(
                 f"column {field.name!r} of {where} holds {field.type}, neither images nor numbers; "
                 "name the columns to learn from with ?image=COLUMN or ?features=COLUMN,COLUMN, or open it as text:PATH"
             )
         features.append(field.name)
     if not features:
-        raise MosoError(f"{where} has no column to learn from beside the label {label!r}")
+        raise errors.ColumnMissing(f"{where} has no column to learn from beside the label {label!r}")
     return tuple(features)
 
 
@@ -154,7 +157,9 @@ def class_names(described: Mapping[str, Any], label: str) -> tuple[str, ...] | N
 def check_same_classes(train: Sequence[str], test: Sequence[str] | None, where: str) -> None:
     """Refuse a test split that numbers its classes in another way than the training split."""
     if test is not None and tuple(test) != tuple(train):
-        raise MosoError(f"the classes of {where} ({_few(test)}) are not those of the training data ({_few(train)})")
+        raise errors.ClassesMismatch(
+            f"the classes of {where} ({_few(test)}) are not those of the training data ({_few(train)})"
+        )
 
 
 def _few(names: Sequence[str]) -> str:
@@ -182,7 +187,9 @@ def read_label_column(
     """
     if column.null_count:
         first = pc.index(pc.is_null(column), True).as_py()
-        raise MosoError(f"label of row {first} in {where} is missing ({column.null_count} are missing in all)")
+        raise errors.LabelsMissing(
+            f"label of row {first} in {where} is missing ({column.null_count} are missing in all)"
+        )
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
@@ -190,15 +197,17 @@ def read_label_column(
         indices = pc.index_in(column, pa.array(names, type=column.type))
         if indices.null_count:
             stranger = column[pc.index(pc.is_null(indices), True).as_py()]
-            raise MosoError(f"label {str(stranger)!r} in {where} is none of the {len(names)} known classes")
+            raise errors.ClassesMismatch(
+                f"label {str(stranger)!r} in {where} is none of the {len(names)} known classes"
+            )
         return indices.to_numpy().astype(np.int64), names
     if not _is_numeric(column.type) or _is_list(column.type):
-        raise MosoError(f"labels in {where} are {column.type}; expected whole numbers or class names")
+        raise errors.LabelInvalid(f"labels in {where} are {column.type}; expected whole numbers or class names")
     try:
         labels = check_labels(_as_array(column), None if classes is None else len(classes))
     except MosoError as problem:
         hint = "; if they are numbers to predict, name the column with ?target=COLUMN"
-        raise MosoError(f"{where}: {problem}{hint if pa.types.is_floating(column.type) else ''}") from problem
+        raise type(problem)(f"{where}: {problem}{hint if pa.types.is_floating(column.type) else ''}") from problem
     if classes is not None:
         return labels, tuple(classes)
     return labels, tuple(str(number) for number in range(int(labels.max(initial=-1)) + 1))
@@ -218,7 +227,7 @@ def table_samples(
 ) -> StoredSamples:
     """The rows of a table as samples; ids are row numbers."""
     if table.num_rows == 0:
-        raise MosoError(f"{where} has no rows")
+        raise errors.DataEmpty(f"{where} has no rows")
     task, targets = _answers(table, columns, classes, where)
     if columns.image is None:
         features = features_of(table, columns.features, where).astype(np.float32, copy=False)
@@ -239,7 +248,7 @@ def numbered_samples(
 ) -> StoredSamples:
     """Rows whose numbers are in a reader already; `answers` has the label alone."""
     if answers.num_rows == 0:
-        raise MosoError(f"{where} has no rows")
+        raise errors.DataEmpty(f"{where} has no rows")
     task, targets = _answers(answers, columns, classes, where)
     return StoredSamples(pa.array(arange(len(targets))), task, targets, reader)
 
@@ -252,11 +261,11 @@ def _answers(table: pa.Table, columns: Columns, classes: Sequence[str] | None, w
         return replace(columns.task, classes=names), labels
     where = f"column {columns.label!r} of {where}"
     if not _is_numeric(column.type):
-        raise MosoError(f"{where} holds {column.type}, not numbers to predict")
+        raise errors.ColumnType(f"{where} holds {column.type}, not numbers to predict")
     try:
         return columns.task.read(_numbers(column, where))
     except MosoError as problem:
-        raise MosoError(f"{where}: {problem}") from problem
+        raise type(problem)(f"{where}: {problem}") from problem
 
 
 def features_of(table: pa.Table, features: Sequence[str], where: str) -> NDArray[Any]:
@@ -273,7 +282,9 @@ def _numbers(column: pa.ChunkedArray, where: str) -> NDArray[Any]:
     while _is_list(column.type):
         lengths = pc.unique(pc.list_value_length(column)).to_pylist()
         if len(lengths) != 1 or lengths[0] is None:
-            raise MosoError(f"{where} holds lists of unequal length; features must be equally many in every row")
+            raise errors.ShapeMismatch(
+                f"{where} holds lists of unequal length; features must be equally many in every row"
+            )
         shape.append(lengths[0])
         column = pc.list_flatten(column)
     if pa.types.is_uint8(column.type) and not column.null_count:

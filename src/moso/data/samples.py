@@ -194,7 +194,12 @@ class StoredSamples:
         return self.target_normalisation.apply(self.targets.copy()).numpy()  # it works in place
 
     def training_view(self, augmentation: Augmentation, seed: int) -> View:
-        """Augmented inputs and answers."""
+        """Augmented inputs and answers; refused where the answer would have to move with its picture."""
+        if augmentation != "none" and not self.task.answers_survive_crops:
+            raise errors.SettingsConflict(
+                f"augmentation {augmentation!r} moves pictures and not the answers of task {self.task.name!r}; "
+                "give --augmentation none, or augment both in a dataset of your own"
+            )
         return StoredView(self.reader, self.answers, self.keys, self.normalisation, augmentation, seed)
 
     def evaluation_view(self) -> View:

@@ -44,6 +44,7 @@ class Task(ABC):
         name: What the run directory and `--task` call it.
         answers_are_classes: Whether an answer *is* the class of its sample.
         answers_are_normalised: Whether networks meet answers shifted and scaled by the training split's.
+        answers_survive_crops: Whether an answer stays right when its picture is cropped or mirrored; masks do not.
         answers_are_read: Whether answers are a column; otherwise they stay inside samples, where only the loss looks.
         classes: Names of the classes that samples belong to, by index; none where there are no classes.
         own_loss: A loss of the user's in place of the task's.
@@ -53,6 +54,7 @@ class Task(ABC):
     name: ClassVar[str]
     answers_are_classes: ClassVar[bool] = False
     answers_are_normalised: ClassVar[bool] = False
+    answers_survive_crops: ClassVar[bool] = True
     answers_are_read: ClassVar[bool] = True
 
     classes: tuple[str, ...] = ()

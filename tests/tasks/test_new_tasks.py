@@ -52,12 +52,6 @@ class Segmentation(Task):
 
     name: ClassVar[str] = "segmentation"
     answers_survive_crops: ClassVar[bool] = False
-    kinds: int = 2
-    size: tuple[int, ...] = ()
-
-    @property
-    def outputs(self):
-        return (self.kinds, *self.size)
 
     def losses(self, model, batch):
         images, masks = batch
@@ -71,7 +65,7 @@ class Segmentation(Task):
 
     def read(self, answers):
         masks = np.asarray(answers, dtype=np.int64)
-        return replace(self, size=masks.shape[1:]), masks
+        return replace(self, width=(2, *masks.shape[1:])), masks
 
     def cells(self, targets):
         return pa.array([f"{mask.mean():.0%} object" for mask in targets])

@@ -29,6 +29,7 @@ from moso.data.tokenizer import TextReader
 from moso.data.views import Collate, ItemView, Normalisation, StoredView, View, tree_bytes
 from moso.randomness import generator, hashes, key
 from moso.tasks import Classification, Task
+from moso.tasks.task import Answers
 
 
 class Samples(Protocol):
@@ -43,11 +44,11 @@ class Samples(Protocol):
         """What is to be learned; the same for all splits of a data set."""
 
     @property
-    def targets(self) -> NDArray[Any]:
+    def targets(self) -> Answers:
         """One answer per sample, `[n, ...]`, as the user knows it; `[n, 0]` where answers were not looked at."""
 
     @property
-    def answers(self) -> NDArray[Any]:
+    def answers(self) -> Answers:
         """What the network is to answer, `[n, ...]`: the targets in the units that batches have them in."""
 
     @property
@@ -111,11 +112,35 @@ def _content_hash(samples: Samples, content: str) -> str:
     return digest.hexdigest()
 
 
-@dataclass(frozen=True)
-class StoredSamples:
-    """Samples of arrays, images and texts: a reader, an id and an answer for each, and how the network meets them.
+class _Answered:
+    """What follows from ids, answers and their task; `groups` are classes that the user put samples in beside them."""
 
-    `groups` are classes that the user put samples in, where answers are none.
+    task: Task
+    targets: Answers
+    groups: NDArray[np.int64] | None
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the task's classes, by index."""
+        return self.task.classes
+
+    @cached_property
+    def labels(self) -> NDArray[np.int64]:
+        """One class index per sample; all 0 where there are no classes."""
+        return self.task.labels(self.targets) if self.groups is None else self.groups
+
+    @cached_property
+    def keys(self: Samples) -> NDArray[np.uint64]:
+        """One key per sample."""
+        return id_keys(self.ids)
+
+
+@dataclass(frozen=True)
+class StoredSamples(_Answered):
+    """Samples of arrays, images and texts: a reader, an id and an answer for each, and how the network meets them.
 
     >>> samples = StoredSamples.from_arrays(np.zeros((4, 1, 8, 8), dtype=np.uint8), [0, 1, 0, 1])
     >>> len(samples), samples.classes, samples.ids.to_pylist()
@@ -124,7 +149,7 @@ class StoredSamples:
 
     ids: pa.Array
     task: Task
-    targets: NDArray[Any]
+    targets: Answers
     reader: Reader
     normalisation: Normalisation = field(default_factory=Normalisation)
     target_normalisation: Normalisation = field(default_factory=Normalisation)
@@ -158,24 +183,6 @@ class StoredSamples:
         check_finite(array, column)
         return cls(column, task, targets, MemoryReader(array))
 
-    def __len__(self) -> int:
-        return len(self.targets)
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """The names of the task's classes, by index."""
-        return self.task.classes
-
-    @cached_property
-    def labels(self) -> NDArray[np.int64]:
-        """One class index per sample; all 0 where there are no classes."""
-        return self.task.labels(self.targets) if self.groups is None else self.groups
-
-    @cached_property
-    def keys(self) -> NDArray[np.uint64]:
-        """One key a sample."""
-        return id_keys(self.ids)
-
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of one input."""
@@ -187,7 +194,7 @@ class StoredSamples:
         return self.reader.vocabulary if isinstance(self.reader, TextReader) else None
 
     @cached_property
-    def answers(self) -> NDArray[Any]:
+    def answers(self) -> Answers:
         """What the network is to answer, normalised as the network meets it."""
         if not self.target_normalisation.mean:
             return self.targets
@@ -228,7 +235,7 @@ class StoredSamples:
             groups=None if self.groups is None else take(self.groups, positions),
         )
 
-    def relabelled(self, targets: NDArray[Any]) -> "StoredSamples":
+    def relabelled(self, targets: Answers) -> "StoredSamples":
         """The same samples with other answers."""
         return replace(self, targets=self.task.read(targets)[1])
 
@@ -248,7 +255,7 @@ def _plain_array(part: Any) -> NDArray[Any]:
 
 
 @dataclass(frozen=True)
-class UserSamples:
+class UserSamples(_Answered):
     """Somebody's own map-style dataset: `dataset[i]` is whatever their loss takes.
 
     `plain` is its evaluation view: the same samples, without random augmentation. `collate` makes a batch of items.
@@ -257,38 +264,20 @@ class UserSamples:
     dataset: Any
     plain: Any
     task: Task
-    targets: NDArray[Any]
+    targets: Answers
     groups: NDArray[np.int64] | None = None
     collate: Collate = default_collate
     vocabulary = None
 
     @property
-    def answers(self) -> NDArray[Any]:
+    def answers(self) -> Answers:
         """The answers as the user's dataset has them."""
         return self.targets
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """The names of the task's classes, by index."""
-        return self.task.classes
-
-    @cached_property
-    def labels(self) -> NDArray[np.int64]:
-        """One class index per sample; all 0 where there are no classes."""
-        return self.task.labels(self.targets) if self.groups is None else self.groups
 
     @property
     def ids(self) -> pa.Array:
         """The position in the user's dataset."""
         return pa.array(np.arange(len(self)))
-
-    def __len__(self) -> int:
-        return len(self.targets)
-
-    @cached_property
-    def keys(self) -> NDArray[np.uint64]:
-        """One key a sample."""
-        return id_keys(self.ids)
 
     @cached_property
     def shape(self) -> tuple[int, ...]:

@@ -19,6 +19,7 @@ from moso.data.augment import Augmentation, pad_crop, resized_crop, resized_crop
 from moso.data.readers import Reader
 from moso.randomness import generator, reseed, seeded
 from moso.tasks import Loss, fitting_task
+from moso.tasks.task import Answers
 
 Batch = Any
 Collate = Callable[[list[Any]], Batch]
@@ -93,7 +94,7 @@ class StoredView:
     """
 
     reader: Reader
-    answers: NDArray[Any]
+    answers: Answers
     keys: NDArray[np.uint64]
     normalisation: Normalisation
     augmentation: Augmentation = "none"

@@ -11,7 +11,7 @@ from moso.gradients.engine import (
 from moso.gradients.fitting import batch_size_for
 from moso.gradients.last_layer import Factored, last_layer_gradients, last_layer_time_step
 from moso.gradients.live import LiveProducts
-from moso.gradients.losses import Collated, batch_length, is_sliceable, map_tensors, to_device
+from moso.gradients.losses import Collated, Loss, batch_length, is_sliceable, map_tensors, to_device
 from moso.gradients.mean import mean_gradient
 from moso.gradients.point import Point, evaluation_mode
 from moso.gradients.probe import PROBES
@@ -19,7 +19,7 @@ from moso.gradients.risk import Risk, RiskFunction, SampleRisk, class_weights, r
 from moso.gradients.sketch import sketched_time_step, sketches
 from moso.gradients.subsampled import subsampled_time_step
 from moso.gradients.sweep import without_identities
-from moso.tasks import Loss, cross_entropy
+from moso.tasks import cross_entropy
 
 __all__ = [
     "PROBES",

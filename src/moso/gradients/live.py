@@ -23,10 +23,9 @@ from moso.gradients.calls import Watching
 from moso.gradients.derived import pushed_forward
 from moso.gradients.directional import ghost_dot, moved_along
 from moso.gradients.layers import OPERATIONS, Call, Place
-from moso.gradients.losses import LossModule, batch_length, wide
+from moso.gradients.losses import Loss, LossModule, batch_length, wide
 from moso.gradients.point import Point, Tensors, evaluation_mode
 from moso.gradients.trust import ensure, knowledge_of
-from moso.tasks import Loss
 
 # How far the sum over samples may be from autograd's, as a share of what is summed: in float32, and under autocast.
 TOLERANCE, ROUGH_TOLERANCE = 5e-3, 5e-2

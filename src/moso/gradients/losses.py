@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from moso.errors import MosoError
-from moso.tasks import Loss
+from moso.tasks import Loss as Loss
 
 
 class LossModule(nn.Module):

@@ -11,8 +11,7 @@ from torch.func import functional_call
 
 from moso.errors import MosoError
 from moso.gradients.caches import Attributes
-from moso.gradients.losses import Collated, LossModule, to_device
-from moso.tasks import Loss
+from moso.gradients.losses import Collated, Loss, LossModule, to_device
 
 Tensors = dict[str, torch.Tensor]
 Batches = Callable[[], Iterable[Any]]

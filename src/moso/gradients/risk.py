@@ -17,9 +17,8 @@ from torch.func import functional_call
 
 from moso.data.views import View, as_view, load, split_evenly
 from moso.errors import MosoError
-from moso.gradients.losses import to_device
+from moso.gradients.losses import Loss, to_device
 from moso.gradients.point import Point, Tensors, evaluation_mode
-from moso.tasks import Loss
 
 RiskFunction = Callable[[nn.Module], torch.Tensor]
 

@@ -19,13 +19,12 @@ from moso.gradients.calls import Signature, StructureError
 from moso.gradients.fitting import is_out_of_memory
 from moso.gradients.folding import Fold
 from moso.gradients.layers import Layout
-from moso.gradients.losses import batch_length, one_of, part_of, wide
+from moso.gradients.losses import Loss, batch_length, one_of, part_of, wide
 from moso.gradients.plan import Plan, Routes
 from moso.gradients.point import Point, Tensors
 from moso.gradients.probe import PROBES, SPREAD_NUMBERS, find_routes, first_samples, spread_shapes
 from moso.gradients.slow import announce, gradients_of_one, slow_route, vmap_route
 from moso.gradients.sweep import Apart, Swept, sweep_batch
-from moso.tasks import Loss
 
 # Samples whose norms are compared, of those that have a gradient.
 COMPARED = 2

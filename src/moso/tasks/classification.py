@@ -1,21 +1,21 @@
 """Classification: an answer is one of some classes. Pictures, tables and texts (token ids) are the same task."""
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
 from moso import errors
 from moso.tasks.label_noise import add_label_noise
-from moso.tasks.metric import ACCURACY, Metric
-from moso.tasks.task import Task
+from moso.tasks.metric import ACCURACY, Batch, Metric
+from moso.tasks.task import Answers, Task
 
 
-def cross_entropy(model: nn.Module, batch: Any) -> torch.Tensor:
+def cross_entropy(model: nn.Module, batch: Batch) -> torch.Tensor:
     """The default loss: `batch` is `(inputs, labels)`, the result one cross-entropy per sample, `[batch]`.
 
     >>> cross_entropy(nn.Linear(2, 3), (torch.zeros(4, 2), torch.tensor([0, 1, 2, 0]))).shape
@@ -25,7 +25,7 @@ def cross_entropy(model: nn.Module, batch: Any) -> torch.Tensor:
     return F.cross_entropy(model(inputs), labels, reduction="none")
 
 
-def _is_right(model: nn.Module, batch: Any) -> torch.Tensor:
+def _is_right(model: nn.Module, batch: Batch) -> torch.Tensor:
     inputs, labels = batch
     right: torch.Tensor = model(inputs).argmax(1) == labels
     return right
@@ -50,32 +50,27 @@ class Classification(Task):
     # The function itself, because second derivatives of cross-entropy are known in closed form.
     losses = staticmethod(cross_entropy)
 
-    @property
-    def outputs(self) -> int:
-        """One logit per class."""
-        return len(self.classes)
-
-    def usual_metric(self, answers: NDArray[Any]) -> Metric:
+    def usual_metric(self, answers: Answers) -> Metric:
         """Accuracy."""
         return accuracy()
 
-    def read(self, answers: Any) -> tuple[Self, NDArray[np.int64]]:
+    def read(self, answers: ArrayLike) -> tuple[Self, NDArray[np.int64]]:
         """Check class indices; without names, classes are called by their numbers."""
         labels = check_labels(answers, len(self.classes) or None)
         names = self.classes or tuple(str(number) for number in range(int(labels.max(initial=-1)) + 1))
         return replace(self, classes=names), labels
 
-    def labels(self, targets: NDArray[Any]) -> NDArray[np.int64]:
+    def labels(self, targets: Answers) -> NDArray[np.int64]:
         """The answers themselves."""
         return targets
 
     def noisy(
-        self, targets: NDArray[Any], keys: NDArray[np.uint64], rate: float, seed: int
-    ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        self, targets: Answers, keys: NDArray[np.uint64], rate: float, seed: int
+    ) -> tuple[Answers, NDArray[np.bool_]]:
         """Labels of which a share is drawn uniformly from all classes, and which samples were drawn."""
         return add_label_noise(targets, keys, len(self.classes), rate, seed)
 
-    def check_learnable(self, targets: NDArray[Any], name: str) -> None:
+    def check_learnable(self, targets: Answers, name: str) -> None:
         """Refuse a training split of one class."""
         present = np.flatnonzero(np.bincount(targets))
         if len(present) < 2:
@@ -84,13 +79,8 @@ class Classification(Task):
                 "there must be at least two to tell apart"
             )
 
-    def check_outputs(self) -> None:
-        """Refuse a single class."""
-        if len(self.classes) < 2:
-            raise errors.TooFewClasses(f"a classifier needs at least 2 classes, not {len(self.classes)}")
 
-
-def check_labels(labels: Any, classes: int | None = None) -> NDArray[np.int64]:
+def check_labels(labels: ArrayLike, classes: int | None = None) -> NDArray[np.int64]:
     """Labels as int64, refused where they are missing, fractional or out of range.
 
     >>> check_labels([0, 1, 1.0])

@@ -7,8 +7,10 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-# The same seam as a loss: `(model, batch) -> [batch]`.
-PerSample = Callable[[nn.Module, Any], torch.Tensor]
+# Whatever a data set's views make of some samples: a pair of tensors, a dictionary, an object.
+Batch = Any
+# One number per sample, `(model, batch) -> [batch]`: a loss, or what a metric takes of a sample.
+PerSample = Callable[[nn.Module, Batch], torch.Tensor]
 
 
 @dataclass(frozen=True)

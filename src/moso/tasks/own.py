@@ -1,15 +1,15 @@
 """The user's own task: what an answer is only their loss knows."""
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 import pyarrow as pa
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from moso import errors
-from moso.tasks.task import Outputs, Task
+from moso.tasks.metric import Batch
+from moso.tasks.task import Answers, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,23 +23,10 @@ class OwnTask(Task):
     name: ClassVar[str] = "own"
     answers_are_read: ClassVar[bool] = False
 
-    noted_outputs: Outputs = 0
-
-    @property
-    def outputs(self) -> Outputs:
-        """What the run directory says; otherwise one per class, if there are classes."""
-        return self.noted_outputs or len(self.classes)
-
-    def losses(self, model: nn.Module, batch: Any) -> torch.Tensor:
+    def losses(self, model: nn.Module, batch: Batch) -> torch.Tensor:
         """Refuse: there is no loss but the user's."""
         raise errors.DataInMemory("this task was made with a loss of its maker's own, which no file holds; give loss=")
 
-    def cells(self, targets: NDArray[Any]) -> pa.Array:
+    def cells(self, targets: Answers) -> pa.Array:
         """Nothing: answers were not looked at."""
         return pa.nulls(len(targets))
-
-    def rebuilt(self, note: dict[str, Any]) -> Task:
-        """The task that left a note."""
-        outputs = note["outputs"]
-        noted = tuple(outputs) if isinstance(outputs, list) else outputs
-        return replace(self, classes=tuple(note["classes"]), noted_outputs=noted)

@@ -1,19 +1,19 @@
 """Regression: an answer is a number, or several."""
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
 from moso import errors
-from moso.tasks.metric import R_SQUARED, Metric, mean_loss
-from moso.tasks.task import Task, counted
+from moso.tasks.metric import R_SQUARED, Batch, Metric, mean_loss
+from moso.tasks.task import Answers, Task
 
 
-def squared_error(model: nn.Module, batch: Any) -> torch.Tensor:
+def squared_error(model: nn.Module, batch: Batch) -> torch.Tensor:
     """The loss for numbers: `batch` is `(inputs, targets)`, the result one mean squared error per sample, `[batch]`.
 
     >>> squared_error(nn.Linear(2, 1), (torch.zeros(4, 2), torch.zeros(4))).shape
@@ -34,7 +34,7 @@ def like(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     return outputs.reshape(targets.shape)
 
 
-def r_squared(targets: NDArray[Any]) -> Metric:
+def r_squared(targets: Answers) -> Metric:
     """The share of the test targets' variance that is explained, the mean over all numbers of a sample.
 
     `targets: [n]` or `[n, numbers]` are those of the whole test, in the units that batches have them in. The mean over
@@ -46,7 +46,7 @@ def r_squared(targets: NDArray[Any]) -> Metric:
             f"all {len(targets)} test targets are equal, so there is nothing to explain and no R²"
         )
 
-    def explained(model: nn.Module, batch: Any) -> torch.Tensor:
+    def explained(model: nn.Module, batch: Batch) -> torch.Tensor:
         inputs, answers = batch
         residuals = like(model(inputs), answers).cpu().double() - answers.cpu().double()
         shares: torch.Tensor = 1 - residuals.square() / variance
@@ -66,36 +66,20 @@ class Regression(Task):
 
     name: ClassVar[str] = "regression"
     answers_are_normalised: ClassVar[bool] = True
+    counted_as: ClassVar[tuple[str, str]] = ("number to predict", "numbers to predict")
     losses = staticmethod(squared_error)
 
-    numbers_per_sample: int = 1
-
-    @property
-    def outputs(self) -> int:
-        """One per number to predict."""
-        return self.numbers_per_sample
-
-    def usual_metric(self, answers: NDArray[Any]) -> Metric:
+    def usual_metric(self, answers: Answers) -> Metric:
         """R²; with another loss its mean, because outputs then mean what the user says: rates, quantiles, logits."""
         return r_squared(answers) if self.loss is squared_error else mean_loss(self.loss)
 
-    def read(self, answers: Any) -> tuple[Self, NDArray[np.float32]]:
+    def read(self, answers: ArrayLike) -> tuple[Self, NDArray[np.float32]]:
         """Check numbers, `[n]` or `[n, numbers]`."""
         targets = check_targets(answers)
-        return replace(self, numbers_per_sample=int(np.prod(targets.shape[1:], dtype=np.int64))), targets
-
-    @property
-    def learned(self) -> str:
-        """How many numbers are predicted, or the classes that the user put samples in."""
-        numbers = counted(self.numbers_per_sample, "number", "numbers")
-        return super().learned if self.classes else f"{numbers} to predict"
-
-    def rebuilt(self, note: dict[str, Any]) -> Task:
-        """The task that left a note."""
-        return replace(self, classes=tuple(note["classes"]), numbers_per_sample=note["outputs"])
+        return replace(self, width=int(np.prod(targets.shape[1:], dtype=np.int64))), targets
 
 
-def check_targets(targets: Any) -> NDArray[np.float32]:
+def check_targets(targets: ArrayLike) -> NDArray[np.float32]:
     """Numbers to predict as float32, `[n]` or `[n, numbers]`, refused where one is missing or infinite.
 
     >>> check_targets([1, 2.5])

@@ -23,6 +23,7 @@ from moso.data.samples import StoredSamples
 from moso.errors import MosoError
 from moso.tasks import Classification, Regression, Task, find_task
 from moso.tasks.classification import check_labels
+from moso.tasks.task import Answers
 
 LABEL_NAMES = ("label", "labels", "target", "fine_label")
 # Columns that number the rows; a network must not learn from them.
@@ -253,7 +254,7 @@ def numbered_samples(
     return StoredSamples(pa.array(arange(len(targets))), task, targets, reader)
 
 
-def _answers(table: pa.Table, columns: Columns, classes: Sequence[str] | None, where: str) -> tuple[Task, NDArray[Any]]:
+def _answers(table: pa.Table, columns: Columns, classes: Sequence[str] | None, where: str) -> tuple[Task, Answers]:
     """The task that knows the answers, and the answers."""
     column = table[columns.label]
     if columns.task.answers_are_classes:

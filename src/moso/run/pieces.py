@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import nn
 
 from moso.evaluation.baselines import FEWER_STEPS, RS2, FreshSubsets
@@ -33,7 +32,8 @@ from moso.run.training import Training, at_start, checkpoints, is_trained, train
 from moso.selection import kept_count
 from moso.tasks.metric import ACCURACY
 from moso.training.in_run import InRun
-from moso.training.loop import OnStep, TrainingData, threads, train
+from moso.training.loop import Callback, StepPlan, TrainingData, threads, train
+from moso.training.recording import RecordTrajectory, ShowProgress
 
 
 @dataclass(frozen=True)
@@ -69,22 +69,21 @@ def train_partition(
     home, training = partition_training(job, seed, part, columns, early, final, replay)
     if is_trained(home, training):
         return
-    in_run = _in_run(job, seed, part) if job.configuration.estimator == IN_RUN else None
+    in_run = job.configuration.estimator == IN_RUN
+    recording = _in_run(job, seed, part) if in_run else _recording(job, home, training)
     train_network(
         job,
         progress,
         training,
         at_start(job, seed),
-        on_step=_recording(job, home, training) if in_run is None else None,
-        in_run=in_run,
+        recording=recording,
         label=f"surrogate {part + 1}/{job.configuration.partitions}, seed {seed}",
     )
 
 
-def _recording(job: Job, home: Path, training: Training) -> OnStep:
+def _recording(job: Job, home: Path, training: Training) -> Callback:
     """What writes the sampled steps of a partition's training as they are made."""
     c = job.configuration
-    # Made before training, because the rate of an update is noted while it happens.
     recorder = Recorder(
         home / "trajectory" / training.name,
         total_steps=job.total_steps(training.positions),
@@ -92,12 +91,7 @@ def _recording(job: Job, home: Path, training: Training) -> OnStep:
         seed=training.seed,
         sampling=c.sampling,
     )
-
-    def record(model: nn.Module, optimizer: torch.optim.Optimizer, step: int, epoch: int) -> None:
-        recorder.done = step - 1  # training may go on where it was interrupted
-        recorder.step(model, optimizer, epoch)
-
-    return record
+    return RecordTrajectory(recorder)
 
 
 def partition_training(
@@ -144,14 +138,10 @@ def retrain(job: Job, progress: Progress, retraining: dict[str, Any]) -> None:
     position = job.directory.root / "state" / f"retrain-{wanted.digest()}" / "position.safetensors"
     history = train(
         model,
-        data,
-        recipe,
-        seed=wanted.seed,
-        total_steps=total,
+        StepPlan(data, recipe, wanted.seed, total),
         loss=job.loss,
-        checkpoints=checkpoints(job, position, "evaluate", wanted.digest()),
+        callbacks=[checkpoints(job, position, "evaluate", wanted.digest()), ShowProgress(progress)],
         loader_workers=job.runtime.loader_workers,
-        progress=progress,
         label=f"retraining {wanted.title()}, seed {wanted.seed}",
         team=job.runtime.team,
     )

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from moso import errors
 from moso.data.samples import id_keys
 from moso.errors import MosoError
+from moso.scores.score import Hard
 from moso.selection.feature_rows import Features
-
-Hard = Literal["high", "low"]
 
 
 @dataclass(frozen=True)

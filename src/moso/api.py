@@ -205,11 +205,12 @@ def prune(
     (12, 12, (40,))
     """
     own_loss = None if loss is cross_entropy else loss
-    given = _look_at(train_set, score_set, own_loss, first_only=labels is not None)
+    left_to_loss = own_loss is not None and task is None
+    given = _look_at(train_set, score_set, left_to_loss, first_only=labels is not None)
     train = _samples(given, _task(given, task, own_loss, metric), collate, labels)
 
     def another(data: Any) -> Samples | None:
-        return None if data is None else _samples(_look_at(data, None, own_loss), train.task, collate)
+        return None if data is None else _samples(_look_at(data, None, left_to_loss), train.task, collate)
 
     test, judge = another(test_set), another(validation_set)
     items: Any = train_set if given.inputs is None else list(zip(*train_set, strict=True))
@@ -296,8 +297,8 @@ class _Given:
     is_pairs: bool
 
 
-def _look_at(data: Any, plain: Any, own_loss: Loss | None, first_only: bool = False) -> _Given:
-    """A user's data with its answers, or with that of the first item alone; refused where it is random."""
+def _look_at(data: Any, plain: Any, left_to_loss: bool, first_only: bool = False) -> _Given:
+    """A user's data with its answers, or with that of the first item alone; whole pictures may be left to the loss."""
     if is_array_pair(data):
         return _Given(data, data, len(data[0]), data[0], data[1], is_pairs=True)
     view, quiet = as_view(data), ItemView(data if plain is None else plain)
@@ -308,8 +309,8 @@ def _look_at(data: Any, plain: Any, own_loss: Loss | None, first_only: bool = Fa
         )
     check_repeatable(quiet, "the data set" if plain is None else "score_set")
     answers = _answers_of(quiet, 1 if first_only else count)
-    if own_loss is not None and answers and np.ndim(answers[0]) > 1:
-        answers = None  # whole pictures are the loss's business
+    if left_to_loss and answers and np.ndim(answers[0]) > 1:
+        answers = None
     return _Given(data, quiet.dataset, count, None, answers, isinstance(quiet[0], tuple | list))
 
 

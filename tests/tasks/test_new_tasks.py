@@ -147,6 +147,23 @@ def test_scores_of_a_dense_task_are_those_of_brute_force():
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
+def test_a_loss_of_ones_own_takes_the_place_of_the_tasks(tmp_path):
+    images, masks = shapes(20)
+    asked = []
+
+    def loss(model, batch):
+        asked.append(tuple(batch[1].shape[1:]))
+        return Segmentation().losses(model, batch)
+
+    pairs = list(zip(torch.from_numpy(images) / 255, torch.from_numpy(masks), strict=True))
+    pruned = moso.prune(
+        pairs, ratio=0.5, task=Segmentation(), loss=loss, model=lambda: nn.Conv2d(1, 2, 3, padding=1),
+        augmentation="none", **FAST,
+    )  # fmt: skip
+    assert set(asked) == {(8, 8)}
+    assert pruned.run.table()["label"].to_pylist()[0] == f"{masks[0].mean():.0%} object"
+
+
 def test_the_preview_is_the_tasks():
     images, masks = shapes(4)
     samples = StoredSamples.from_arrays(images, masks, Segmentation())

@@ -27,7 +27,6 @@ from torch import nn
 
 from benchmarks.adjoint_rivals import RIVALS
 from moso.adjoint import Replay, ReplayRecorder, adjoint_sweep
-from moso.data.label_noise import add_label_noise
 from moso.data.samples import StoredSamples
 from moso.evidence import PartitionTerms, Trajectory, step_terms
 from moso.exact.leave_one_out import exact_scores
@@ -37,6 +36,7 @@ from moso.gradients import cross_entropy
 from moso.models import build_model
 from moso.randomness import generator, hashes, reseed, seeded
 from moso.scores import moso_score
+from moso.tasks.label_noise import add_label_noise
 from moso.training.loop import StepPlan, TrainingData, train
 from moso.training.recipe import TrainingRecipe
 

@@ -71,7 +71,7 @@ def make_run(root: Path, dataset: str) -> Run:
         "test": 1000,
         "classes": list(train.classes),
         "outputs": len(train.classes),
-        "numbers": False,
+        "task": train.task.name,
         "shape": list(train.shape),
         "vocabulary": None,
         "labels_drawn_at_random": [],

@@ -13,7 +13,7 @@ from moso.gradients import SampleRisk
 from moso.quiet import prepare_forward_mode
 from moso.results import Run
 from moso.selection import select
-from moso.training.default_losses import squared_error
+from moso.tasks import squared_error
 from moso.version import __version__
 
 prepare_forward_mode()

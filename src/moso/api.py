@@ -15,9 +15,8 @@ from torch.utils.data import Subset, default_collate
 from moso import errors
 from moso.configuration import CUSTOM, Configuration
 from moso.data.dataset import DataSet
-from moso.data.samples import Samples, StoredSamples, UserSamples, check_labels, check_targets
-from moso.data.views import Collate, ItemView, Normalisation, as_view, check_repeatable, holds_numbers, is_array_pair
-from moso.evaluation.metrics import PerSample
+from moso.data.samples import Samples, StoredSamples, UserSamples
+from moso.data.views import Collate, ItemView, Normalisation, as_view, check_repeatable, is_array_pair
 from moso.evidence import Estimator, EstimatorName, ParameterFilter, PartitionTerms, Trajectory, step_terms
 from moso.evidence.renewed_statistics import renewed_statistics
 from moso.evidence.trajectory import as_network
@@ -33,6 +32,8 @@ from moso.run.job import Job, Runtime
 from moso.run.stages import begin, evaluate_stage, score_stage, select_stage
 from moso.scores import Form, MemoryInput, Score, find_score, scores
 from moso.selection import Selector
+from moso.tasks import Classification, PerSample, Task, find_task, fitting_task, mean_loss, own_metric, unread
+from moso.tasks.registry import holds_numbers
 
 # What `score` can be asked for by name: all that follows from step terms.
 Combination = Literal["moso", "moso-standardised", "moso-rank", "grand-steps"]
@@ -84,7 +85,7 @@ def score(
         raise errors.SettingInvalid(
             f"renew_statistics={renew_statistics}: batch-norm's statistics need batches of at least 2"
         )
-    view = as_view(data, collate, numbers=loss is not cross_entropy)
+    view = as_view(data, collate, None if loss is cross_entropy else loss)
     check_repeatable(view)
     points = trajectory if isinstance(trajectory, Trajectory) else Trajectory.from_states(trajectory, total_steps)
     model = as_network(model)
@@ -165,6 +166,7 @@ def prune(
     labels: Sequence[int] | NDArray[Any] | None = None,
     method: str | Method | Score = "moso",
     selector: str | Selector | None = None,
+    task: str | Task | None = None,
     loss: Loss | None = None,
     metric: PerSample | None = None,
     collate: Collate | None = None,
@@ -180,7 +182,8 @@ def prune(
     `collate` makes a batch of a list of items. `model` is a name that `moso models` lists, or a function that makes a
     fresh network. `loss` gives one number a sample, `loss(model, batch) -> [batch]`; with one of your own, labels that
     are fractions or several a sample are numbers to predict and not classes. `labels` are classes in place of the
-    data's own.
+    data's own. `task` says what is learned where that is not enough: a name (`multi-label`), or a `Task` of your own,
+    with its loss and its metric.
 
     With a `test_set` the result is proved by retraining, too: by accuracy; by R² with `moso.squared_error`; by the mean
     loss where another loss has no classes; or by your own `metric(model, batch) -> [batch]`, from 0 to 1, more is
@@ -202,9 +205,15 @@ def prune(
     (12, 12, (40,))
     """
     own_loss = None if loss is cross_entropy else loss
-    train, subset_of = _samples(train_set, score_set, labels, own_loss, collate)
-    test = None if test_set is None else _samples(test_set, None, None, own_loss, collate, train)[0]
-    judge = None if validation_set is None else _samples(validation_set, None, None, own_loss, collate, train)[0]
+    left_to_loss = own_loss is not None and task is None
+    given = _look_at(train_set, score_set, left_to_loss, first_only=labels is not None)
+    train = _samples(given, _task(given, task, own_loss, metric), collate, labels)
+
+    def another(data: Any) -> Samples | None:
+        return None if data is None else _samples(_look_at(data, None, left_to_loss), train.task, collate)
+
+    test, judge = another(test_set), another(validation_set)
+    items: Any = train_set if given.inputs is None else list(zip(*train_set, strict=True))
     if isinstance(train, StoredSamples):
         normalisation = Normalisation.measure(train.reader)
         train = train.normalised(normalisation)
@@ -222,7 +231,7 @@ def prune(
             **fitting,
             **settings,
             "dataset": CUSTOM,
-            "classless": not train.classes,
+            "by_class": train.task.by_class,
             "model": model if isinstance(model, str) else CUSTOM,
             "methods": list(dict.fromkeys([*registered, *along])) or ["random"],
             "ratios": [ratio],
@@ -232,7 +241,7 @@ def prune(
     directory = RunDirectory.at(Path(tempfile.mkdtemp(prefix="moso-")) / "run" if out is None else out)
     data, runtime = DataSet(CUSTOM, train, test, validation=judge), Runtime(loader_workers)
     own_risk = None if isinstance(risk, str) else risk
-    job = Job(directory, configuration, data, _builder(model), own_loss, runtime, metric, own_risk)
+    job = Job(directory, configuration, data, _builder(model), runtime, own_risk)
     executor = InProcess(progress)
     [choice] = find_choices(job, [configuration.choice(chosen, selector, score)])
     with directory.locked():
@@ -244,7 +253,7 @@ def prune(
     run = Run(directory)
     kept = run.kept(choice.method, ratio, choice.selector.name)
     found = np.full(len(train), np.nan) if choice.score is None else run.scores()[choice.score.name]
-    return Pruned(kept, found, Subset(subset_of, kept.tolist()), run)
+    return Pruned(kept, found, Subset(items, kept.tolist()), run)
 
 
 def _method(method: str | Method | Score) -> Method:
@@ -276,70 +285,92 @@ def _builder(model: str | Callable[[], nn.Module]) -> Callable[[int], nn.Module]
     return build
 
 
-def _samples(
-    data: Any, plain: Any, labels: Any, own_loss: Loss | None, collate: Collate | None, train: Samples | None = None
-) -> tuple[Samples, Any]:
-    """Somebody's data as samples, and the dataset a `Subset` of it is taken from; a test is like `train`."""
+@dataclass(frozen=True)
+class _Given:
+    """A user's data: a pair of arrays (`inputs`) or a dataset of items, and what could be read of its answers."""
+
+    dataset: Any
+    plain: Any
+    count: int
+    inputs: Any
+    answers: Any
+    is_pairs: bool
+
+
+def _look_at(data: Any, plain: Any, left_to_loss: bool, first_only: bool = False) -> _Given:
+    """A user's data with its answers, or with that of the first item alone; whole pictures may be left to the loss."""
     if is_array_pair(data):
-        answers, count = data[1], len(data[0])
+        return _Given(data, data, len(data[0]), data[0], data[1], is_pairs=True)
+    view, quiet = as_view(data), ItemView(data if plain is None else plain)
+    count = len(view)
+    if len(quiet) != count:
+        raise errors.LengthMismatch(
+            f"score_set has {len(quiet)} samples and train_set {count}; they must be the same samples"
+        )
+    check_repeatable(quiet, "the data set" if plain is None else "score_set")
+    answers = _answers_of(quiet, 1 if first_only else count)
+    if left_to_loss and answers and np.ndim(answers[0]) > 1:
+        answers = None
+    return _Given(data, quiet.dataset, count, None, answers, isinstance(quiet[0], tuple | list))
+
+
+def _answers_of(view: ItemView, count: int) -> list[Any] | None:
+    """The answers of the first `count` items: the second of a pair, or what a mapping calls `labels` or `label`.
+
+    None where an item has no answer, or one of another shape than the first.
+    """
+    found: list[Any] = []
+    for position in range(count):
+        item = view[position]
+        if isinstance(item, tuple | list) and len(item) == 2:
+            answer = item[1]
+        elif isinstance(item, Mapping) and (name := next((n for n in ("labels", "label") if n in item), None)):
+            answer = item[name]
+        else:
+            return None
+        if found and np.shape(answer) != np.shape(found[0]):
+            return None
+        found.append(answer.tolist() if isinstance(answer, torch.Tensor | np.ndarray) else answer)
+    return found
+
+
+def _task(given: _Given, wanted: str | Task | None, own_loss: Loss | None, metric: PerSample | None) -> Task:
+    """What a user's training data is to teach: the task they name, or the one that fits, with their own functions."""
+    if wanted is None:
+        task = Classification() if own_loss is None else fitting_task(given.answers, own_loss)
     else:
-        view, quiet = as_view(data), ItemView(data if plain is None else plain)
-        count = len(view)
-        if len(quiet) != count:
-            raise errors.LengthMismatch(
-                f"score_set has {len(quiet)} samples and train_set {count}; they must be the same samples"
-            )
-        check_repeatable(quiet, "the data set" if plain is None else "score_set")
-        answers = _answers_of(quiet, own_loss) if labels is None else None
-    numbers = own_loss is not None and answers is not None
-    numbers = numbers and (holds_numbers(answers) or (train is not None and train.targets is not None))
-    if labels is None and not numbers and (train is None or train.classes):
-        labels = answers
-    if labels is not None and len(labels) != count:
+        task = find_task(wanted) if isinstance(wanted, str) else wanted
+    if own_loss is not None:
+        # The task's own metric takes batches apart into inputs and answers.
+        task = replace(task, own_loss=own_loss, judge=task.judge if given.is_pairs else mean_loss(own_loss))
+    return task if metric is None else replace(task, judge=own_metric(metric))
+
+
+def _samples(given: _Given, task: Task, collate: Collate | None, labels: Any = None) -> Samples:
+    """A user's data as samples of a task; `labels` take the place of answers that are classes, or stand beside them."""
+    groups, answers = None, labels if labels is not None and task.answers_are_classes else given.answers
+    column = answers if task.answers_are_classes else labels
+    if column is not None:
+        _check_classes(column, given.count)
+    if labels is not None and not task.answers_are_classes:
+        grouped, groups = Classification().read(labels)
+        task = replace(task, classes=grouped.classes)
+    if given.inputs is not None:
+        return replace(StoredSamples.from_arrays(given.inputs, answers, task), groups=groups)
+    if answers is None and task.answers_are_read:
+        raise errors.LabelsMissing("samples are not (input, label) pairs; give labels=, one class a sample")
+    task, targets = task.read(answers) if task.answers_are_read else (task, unread(given.count))
+    targets = targets if len(targets) == given.count else unread(given.count)
+    return UserSamples(given.dataset, given.plain, task, targets, groups, collate or default_collate)
+
+
+def _check_classes(labels: Any, count: int) -> None:
+    """Refuse labels of another number of samples, and those of which it is not certain that they are classes."""
+    if len(labels) != count:
         raise errors.LengthMismatch(f"there are {count} samples but {len(labels)} labels")
-    found, names = _classes(labels, count, train)
-    if is_array_pair(data):
-        given = {"targets": answers} if numbers else {"labels": found}
-        stored = StoredSamples.from_arrays(data[0], **given)
-        return replace(stored, labels=found, classes=names), list(zip(data[0], data[1], strict=True))
-    targets = check_targets(answers) if numbers else None
-    return UserSamples(data, quiet.dataset, found, names, targets, collate or default_collate), data
-
-
-def _classes(labels: Any, count: int, train: Samples | None) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Class indices and names; labels are refused where it is not certain that they are classes."""
-    if labels is None:
-        return np.zeros(count, dtype=np.int64), ()
     if holds_numbers(labels):
         kind = np.asarray(labels).dtype if np.ndim(labels) == 1 else f"of shape {np.shape(labels)}"
         raise errors.LabelInvalid(
             f"labels are {kind}: for classes give whole numbers, one a sample (labels.astype(int)); "
             "for numbers to predict give loss=, for example moso.squared_error"
         )
-    known = train.classes if train is not None else ()
-    found = check_labels(labels, len(known) or None)
-    return found, known or tuple(str(name) for name in range(int(found.max(initial=-1)) + 1))
-
-
-def _answers_of(view: ItemView, own_loss: Loss | None) -> Any:
-    """The label of every item: the second of a pair, or what a mapping calls `labels` or `label`.
-
-    None where a loss of the user's takes items without one, or with whole sequences or pictures for an answer.
-    """
-    found: list[Any] = []
-    for position in range(len(view)):
-        item = view[position]
-        if isinstance(item, tuple | list) and len(item) == 2:
-            answer = item[1]
-        elif isinstance(item, Mapping) and (name := next((n for n in ("labels", "label") if n in item), None)):
-            answer = item[name]
-        elif own_loss is not None:
-            return None
-        else:
-            raise errors.LabelsMissing("samples are not (input, label) pairs; give labels=, one class a sample")
-        if own_loss is not None and (
-            np.ndim(answer) > 1 or np.shape(answer) != np.shape(found[0] if found else answer)
-        ):
-            return None
-        found.append(answer.tolist() if isinstance(answer, torch.Tensor | np.ndarray) else answer)
-    return found

@@ -131,12 +131,12 @@ def arange(count: int) -> NDArray[np.int64]:
 
 
 def take(values: NDArray[Number], positions: NDArray[np.int64]) -> NDArray[Number]:
-    """The numbers at these positions.
+    """The rows at these positions.
 
     >>> take(np.array([5, 6, 7]), np.array([2, 0]))
     array([7, 5])
     """
-    found = empty_column(len(positions), values.dtype)
+    found = empty_column((len(positions), *values.shape[1:]), values.dtype)
     for block in blocks(len(positions)):
         found[block] = values[positions[block]]
     return found

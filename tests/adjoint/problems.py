@@ -11,12 +11,12 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from moso.adjoint import Replay, ReplayRecorder
-from moso.data.label_noise import add_label_noise
 from moso.data.samples import StoredSamples
 from moso.exact.stacked_models import at_precision
 from moso.gradients import cross_entropy
 from moso.models import build_model
 from moso.randomness import hashes, seeded
+from moso.tasks.label_noise import add_label_noise
 from moso.training.loop import StepPlan, TrainingData, train
 from moso.training.recipe import TrainingRecipe
 from moso.training.schedule import learning_rate

@@ -232,7 +232,7 @@ def test_diabetes_is_pruned_and_proved(tmp_path):
         recipe="table", time_steps=3, partitions=2,
     )  # fmt: skip
     assert len(pruned.kept) == 216
-    assert pruned.run.configuration.classless
+    assert not pruned.run.configuration.by_class
     (selection,) = pruned.run.selections()
     assert selection.selector == "top"
     # Nothing but the highest scores.
@@ -301,7 +301,7 @@ def test_answers_that_are_sequences_or_pictures_are_left_to_the_loss():
             data, ratio=0.5, model=lambda: nn.Linear(10, 1), loss=lambda model, batch, t=take: model(t(batch))[:, 0],
             collate=lambda items: torch.utils.data.default_collate([strip(item) for item in items]), **FAST,
         )  # fmt: skip
-        assert pruned.run.configuration.classless
+        assert not pruned.run.configuration.by_class
 
 
 def strip(item):

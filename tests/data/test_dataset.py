@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 
 from moso.data.dataset import datasets, open_dataset
-from moso.data.samples import StoredSamples, check_labels
+from moso.data.samples import StoredSamples
 from moso.errors import MosoError
+from moso.tasks.classification import check_labels
 
 
 @pytest.mark.parametrize(

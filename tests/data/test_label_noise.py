@@ -3,9 +3,9 @@ import pyarrow as pa
 import pytest
 
 from moso.data.dataset import open_dataset
-from moso.data.label_noise import add_label_noise
 from moso.data.samples import id_keys
 from moso.errors import MosoError
+from moso.tasks.label_noise import add_label_noise
 
 
 def keys_of(count: int) -> np.ndarray:

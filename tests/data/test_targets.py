@@ -8,10 +8,11 @@ import torch
 from small_pictures import encoded
 
 from moso.data import open_dataset
-from moso.data.samples import StoredSamples, UserSamples, outputs
+from moso.data.samples import StoredSamples, UserSamples
 from moso.data.sources.registry import open_source
 from moso.data.views import as_view
 from moso.errors import MosoError
+from moso.tasks import Regression, squared_error
 
 PRICES = np.array([100.0, 250.0, 175.0, 320.0, 90.0, 210.0, 300.0, 130.0, 160.0, 280.0])
 
@@ -27,7 +28,7 @@ def test_a_named_column_is_predicted_and_never_learned_from(tmp_path):
     assert samples.shape == (2,)
     assert samples.classes == ()
     assert samples.labels.tolist() == [0] * 10
-    assert outputs(samples) == 1
+    assert samples.task.outputs == 1
     np.testing.assert_array_equal(samples.targets, PRICES.astype(np.float32))
 
 
@@ -47,7 +48,7 @@ def test_networks_meet_standardised_numbers_and_users_their_own(tmp_path):
 def test_several_numbers_a_sample(tmp_path):
     pairs = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(20.0)), 2)
     samples, _ = open_source(f"parquet:{table(tmp_path / 'a.parquet', both=pairs)}?target=both", None, 2**30)
-    assert outputs(samples) == 2
+    assert samples.task.outputs == 2
     assert samples.targets.shape == (10, 2)
     assert samples.evaluation_view()[3][1].tolist() == [6.0, 7.0]
 
@@ -71,10 +72,10 @@ def test_hugging_face_tables_may_have_numbers(tmp_path):
 
 def test_other_targets_are_another_data_set():
     inputs = np.zeros((3, 2), dtype=np.float32)
-    one, other = (StoredSamples.from_arrays(inputs, targets=targets) for targets in ([1, 2, 3], [1, 2, 4]))
+    one, other = (StoredSamples.from_arrays(inputs, targets, Regression()) for targets in ([1, 2, 3], [1, 2, 4]))
     assert one.fingerprint() != other.fingerprint()
     users = [
-        UserSamples([inputs] * 3, [inputs] * 3, one.labels, (), np.array(targets, dtype=np.float32))
+        UserSamples([inputs] * 3, [inputs] * 3, Regression(), np.array(targets, dtype=np.float32))
         for targets in ([1, 2, 3], [1, 2, 4])
     ]
     assert users[0].fingerprint() != users[1].fingerprint()
@@ -83,8 +84,8 @@ def test_other_targets_are_another_data_set():
 def test_answers_of_ones_own_loss_are_left_as_they_are():
     inputs = np.zeros((3, 2), dtype=np.float32)
     assert as_view((inputs, [0.0, 1.0, 2.0])).batch(np.arange(3))[1].dtype == torch.int64
-    assert as_view((inputs, [0.0, 1.0, 2.0]), numbers=True).batch(np.arange(3))[1].dtype == torch.float32
-    assert as_view((inputs, [0, 1, 2]), numbers=True).batch(np.arange(3))[1].dtype == torch.int64
+    assert as_view((inputs, [0.0, 1.0, 2.0]), own_loss=squared_error).batch(np.arange(3))[1].dtype == torch.float32
+    assert as_view((inputs, [0, 1, 2]), own_loss=squared_error).batch(np.arange(3))[1].dtype == torch.int64
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from moso.data.partitions import partition
 from moso.data.samples import StoredSamples, UserSamples
 from moso.data.views import Normalisation, as_view, check_repeatable, load, split_evenly
 from moso.errors import MosoError
+from moso.tasks import Classification
 
 IDS = [f"class/{number}.png" for number in range(60)]
 AUGMENTATIONS = ("none", "crop", "crop-flip", "resized-crop-flip")
@@ -131,7 +132,7 @@ def test_a_dataset_that_augments_itself_is_refused(draw):
 @pytest.mark.parametrize("draw", DRAWS)
 def test_a_users_own_randomness_is_addressed(draw):
     plain = TensorDataset(torch.arange(40.0).reshape(10, 4), torch.arange(10) % 2)
-    samples = UserSamples(Augmented(draw), plain, np.arange(10) % 2, ("a", "b"))
+    samples = UserSamples(Augmented(draw), plain, Classification(classes=("a", "b")), np.arange(10) % 2)
     check_repeatable(samples.evaluation_view())
     view = samples.training_view("none", seed=1)
     everything = view.batch(np.arange(10), epoch=2)[0]

@@ -9,10 +9,12 @@ from torch import nn
 
 from moso.data.samples import StoredSamples
 from moso.errors import MosoError
-from moso.evaluation.metrics import Metric, accuracy, mean_loss, measured, own_metric, r_squared
-from moso.evaluation.summary import ACCURACY, LOSS, Line
-from moso.gradients import cross_entropy
-from moso.training.default_losses import squared_error
+from moso.evaluation.metrics import measured
+from moso.evaluation.summary import Line
+from moso.tasks import Metric, Regression, cross_entropy, mean_loss, own_metric, squared_error
+from moso.tasks.classification import accuracy
+from moso.tasks.metric import ACCURACY, LOSS
+from moso.tasks.regression import r_squared
 
 DRAW = np.random.default_rng(0)
 INPUTS = DRAW.normal(size=(40, 5)).astype(np.float32)
@@ -31,7 +33,7 @@ def outputs_of(model: nn.Module) -> np.ndarray:
 @pytest.mark.parametrize("shape", [(40,), (40, 1), (40, 3)])
 def test_r_squared_is_that_of_scikit_learn(shape):
     targets = DRAW.normal(size=shape).astype(np.float32) * 50 + 7
-    samples = StoredSamples.from_arrays(INPUTS, targets=targets)
+    samples = StoredSamples.from_arrays(INPUTS, targets, Regression())
     model = network(shape[1] if len(shape) > 1 else 1).train()
     values = measured(model, samples.evaluation_view(), np.arange(40), r_squared(samples.answers), batch_size=7)
     assert model.training
@@ -52,7 +54,7 @@ def test_accuracy_and_mean_loss_are_what_their_names_say():
 def test_what_cannot_be_measured_is_refused_in_one_sentence():
     with pytest.raises(MosoError, match="all 3 test targets are equal"):
         r_squared(np.ones(3))
-    view = StoredSamples.from_arrays(INPUTS, targets=INPUTS[:, 0]).evaluation_view()
+    view = StoredSamples.from_arrays(INPUTS, INPUTS[:, 0], Regression()).evaluation_view()
     with pytest.raises(MosoError, match="one output a number to predict"):
         measured(network(2), view, np.arange(40), r_squared(INPUTS[:, 0]))
 

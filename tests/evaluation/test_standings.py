@@ -9,9 +9,9 @@ from scipy.stats import ttest_rel
 from moso.errors import MosoError
 from moso.evaluation.paired import paired_difference
 from moso.evaluation.standings import compared, entries, reaches
-from moso.evaluation.summary import LOSS
 from moso.evaluation.tolerance import prunable
 from moso.report import findings
+from moso.tasks.metric import LOSS
 
 
 def cell(

@@ -17,7 +17,6 @@ from torch import nn
 from typer.testing import CliRunner
 
 from moso.cli.exact import exact
-from moso.data.label_noise import add_label_noise
 from moso.data.samples import StoredSamples
 from moso.data.views import Normalisation
 from moso.errors import MosoError
@@ -28,6 +27,8 @@ from moso.exact.study import compare_with_approximation, study
 from moso.gradients import cross_entropy
 from moso.models import build_model
 from moso.randomness import hashes
+from moso.tasks import Classification
+from moso.tasks.label_noise import add_label_noise
 from moso.training.loop import AfterStep, StepPlan, TrainingData, threads, train
 from moso.training.recipe import TrainingRecipe
 from moso.training.schedule import learning_rate
@@ -174,7 +175,9 @@ def test_positions_of_a_larger_view_are_scored_like_a_view_of_their_own():
     data = digits(40)
     chosen = np.array([31, 4, 8, 15, 22, 39, 0, 7])
     inputs, labels = data.view.batch(chosen)
-    samples = StoredSamples.from_arrays(inputs.numpy(), labels.numpy(), [str(c) for c in range(10)])
+    samples = StoredSamples.from_arrays(
+        inputs.numpy(), labels.numpy(), Classification(classes=tuple(str(c) for c in range(10)))
+    )
     alone = TrainingData(samples.evaluation_view(), np.arange(len(chosen)), data.keys[chosen])
     settings = recipe(batch_size=3)
     inside = exact_scores(network("tanh"), TrainingData(data.view, chosen, data.keys), settings, seed=2)

@@ -4,6 +4,7 @@ import random
 import subprocess
 import time
 import warnings
+from dataclasses import replace
 
 import pytest
 from clusters import alive, at_work, begun, command, finished, kill, results, wait_until
@@ -108,7 +109,8 @@ def test_a_piece_that_fails_for_its_own_reason_ends_the_run_with_its_sentence(tm
 
 def test_what_only_this_process_has_is_refused(small_run):
     job = small_run()
-    job.own_loss = lambda model, batch: model(batch[0])[:, 0]
+    own = replace(job.task, own_loss=lambda model, batch: model(batch[0])[:, 0])
+    job.data = replace(job.data, train=replace(job.data.train, task=own))
     with RayTasks() as tasks, pytest.raises(MosoError, match="cannot be sent to a cluster"):
         tasks.run(job, [Piece("train", "a", {})])
 

@@ -73,11 +73,6 @@ def test_unknown_names_are_told_about_the_other_forms() -> None:
         build_model("quantum", (3, 8, 8), classes=10, seed=0)
 
 
-def test_one_class_is_refused() -> None:
-    with pytest.raises(MosoError, match="at least 2 classes, not 1"):
-        build_model("linear", (4,), classes=1, seed=0)
-
-
 def test_the_check_leaves_every_mode_as_it_was() -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
     model[1].eval()

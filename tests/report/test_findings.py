@@ -1,8 +1,8 @@
 """The headline claims what the numbers show and no more."""
 
 from moso.evaluation.standings import Entry, Row, compared
-from moso.evaluation.summary import ACCURACY, LOSS, R_SQUARED, Measure
 from moso.report.findings import best_of, headline, tally
+from moso.tasks.metric import ACCURACY, LOSS, R_SQUARED, Measure
 
 
 def line(

@@ -13,7 +13,7 @@ from moso.randomness import seeded
 from moso.scores import opt as module
 from moso.scores.opt import influences, opt_scores
 from moso.scores.opt_curvature import Curvature
-from moso.training.default_losses import squared_error
+from moso.tasks import squared_error
 
 N, DECAY = 120, 1e-2
 
@@ -226,7 +226,12 @@ def test_other_losses_take_the_fisher_matrix():
     with seeded(0, "test"):
         model = nn.Linear(4, 1)
     found = influences(
-        model, as_view((inputs, targets), numbers=True), np.arange(50), loss=squared_error, damping=0.1, numbers=9
+        model,
+        as_view((inputs, targets), own_loss=squared_error),
+        np.arange(50),
+        loss=squared_error,
+        damping=0.1,
+        numbers=9,
     )
     residual = 2 * (model(torch.from_numpy(inputs)).detach().numpy()[:, 0] - targets)
     gradients = np.column_stack([residual[:, None] * inputs, residual])

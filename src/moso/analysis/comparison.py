@@ -8,11 +8,12 @@ from moso.analysis.costs import MethodCost, method_costs
 from moso.evaluation.baselines import BASELINES
 from moso.evaluation.overlap import Likeness, jaccard, mean_likeness, rank_correlations
 from moso.evaluation.standings import RANDOM, Entry, Reach, Row, compared, entries, reaches
-from moso.evaluation.summary import FULL, Measure
+from moso.evaluation.summary import FULL
 from moso.evaluation.tolerance import check_tolerance
 from moso.results.reading import Run
 from moso.results.selections import Selection, read_selection
 from moso.run.computed_scores import wanted_scores
+from moso.tasks.metric import Measure
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ def find_label_issues(
 
 def check_possible(run: Run) -> None:
     """Refuse a run in which nobody can be suspected: without classes, without scores, or of one partition."""
-    if run.configuration.classless:
+    if not run.configuration.by_class:
         raise errors.ClassesRequired(
             f"the samples of {run.directory} have no classes, so no label can be of the wrong one"
         )

@@ -30,6 +30,7 @@ _HELP = {
     "device": "cpu, cuda, cuda:1, mps or auto [auto]",
     "match": "retraining on less data gets equal 'epochs' or equal 'steps' [as the recipe says]",
     "model": "the surrogate's network [convnet; bag for texts, mlp-w32 for numbers to predict]",
+    "task": "what is learned: classification, regression or multi-label [as the data says]",
     "recipe": "how networks are trained: a name, or a TOML file of your own [one that fits the data]",
 }
 _SHORTCUTS: dict[str, type[int] | type[float] | type[str]] = {
@@ -39,7 +40,7 @@ _SHORTCUTS: dict[str, type[int] | type[float] | type[str]] = {
     "learning_rate": float,
     "augmentation": str,
 }
-_NOT_FLAGS = {"format", "classless", "surrogate", "retraining"}
+_NOT_FLAGS = {"format", "by_class", "surrogate", "retraining"}
 
 
 class RunSettings(Flags):

@@ -91,9 +91,9 @@ def exact(
     data = TrainingData(train.training_view(base.augmentation, seed), positions, train.keys)
     rates, totals = _settings(base, data, learning_rate, steps, epochs, recipe is not None or estimate, grid)
     first = base.changed(learning_rate=rates[0], epochs=-(-totals[0] // data.steps_per_epoch(base.batch_size)))
-    if not train.classes:
+    if not train.task.by_class:
         raise errors.ClassesRequired(f"the answers of {dataset} are numbers; `moso exact` studies classes only")
-    network = build_model(model, train.shape, len(train.classes), seed, vocabulary=train.vocabulary)
+    network = build_model(model, train.shape, train.task.outputs, seed, vocabulary=train.vocabulary)
     view = train.evaluation_view()
     about = Setting(
         dataset, label_noise, inputs, model, len(positions), recipe or "", base.batch_size, base.momentum, seed

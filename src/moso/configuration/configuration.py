@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from moso import errors
 from moso.configuration.resolved_method import ResolvedMethod, all_needs, read_settings, resolve_method
 from moso.data.readers import MEMORY_LIMIT_BYTES
-from moso.data.sources.registry import answers_are_numbers, fitting, may_have_pictures
+from moso.data.sources.registry import expected_task, fitting, may_have_pictures
 from moso.errors import unknown_name
 from moso.evaluation.baselines import BASELINES, FEWER_STEPS
 from moso.evidence import MEAN_SHARE, Sampling
@@ -25,6 +25,7 @@ from moso.gradients.estimates.sketch import NUMBERS
 from moso.methods import Method, find_method, methods
 from moso.scores import Form, Score
 from moso.selection import Selector, check_ratio, find_selector
+from moso.tasks import Classification, find_task
 from moso.training.in_run import check_in_run
 from moso.training.recipe import Match, TrainingRecipe, load_recipe, written_recipe
 
@@ -56,7 +57,8 @@ class Configuration(BaseModel):
         MEMORY_LIMIT_BYTES / 2**30, ge=0, description="GiB of decoded images kept in memory; more stays encoded"
     )
     test_share: float = Field(0.2, gt=0, lt=1, description="share held out where the data has no test split")
-    classless: bool = Field(False, description="samples have no classes: numbers to predict, or a loss of the user's")
+    task: str = Field(Classification.name, description="what is learned, by name")
+    by_class: bool = Field(True, description="samples belong to classes: selections can be balanced, tables split")
     model: str = Field("convnet", description="the surrogate's network")
     retrain_model: str = Field("", description="the network retrained on what is kept, if another")
     partitions: int = Field(5, ge=1, description="the paper's I; 1 means none")
@@ -123,7 +125,7 @@ class Configuration(BaseModel):
     def resolve(cls, given: dict[str, Any]) -> "Configuration":
         """The configuration a user's settings lead to; what they did not say comes from the recipe and defaults."""
         values = {name: value for name, value in given.items() if value is not None and value != []}
-        known = {*cls.model_fields, *_SHORTCUTS}
+        known = {*cls.model_fields, *_SHORTCUTS, "classless"}
         for name in values:
             if name not in known:
                 raise unknown_name("setting", name, known)
@@ -133,7 +135,7 @@ class Configuration(BaseModel):
             )
         shortcuts = {name: values.pop(name) for name in _SHORTCUTS if name in values}
         dataset = str(values.get("dataset", "digits"))
-        values.setdefault("classless", answers_are_numbers(dataset))
+        _settle_task(values, dataset)
         model, recipe = fitting(dataset)
         values.setdefault("model", model)
         # A file with a format was written by a run: its recipe is all there, whatever became of the named one.
@@ -236,14 +238,14 @@ class Configuration(BaseModel):
         chosen = []
         for method in self.methods:
             chosen += [(method, selector) for selector in (self.selectors or (self.selector_of(method),))]
-        baselines = [("random", "random")] if self.classless else [("random", "random"), ("random", "balanced")]
+        baselines = [("random", "random"), ("random", "balanced")] if self.by_class else [("random", "random")]
         return list(dict.fromkeys([*chosen, *baselines]))
 
     def selector_of(self, method: str | Method) -> str:
         """A method's own selector; `top` in place of one that chooses class by class where there are no classes."""
         own = find_method(method) if isinstance(method, str) else method
         by_class = "labels" in find_selector(own.selector).needed()
-        return "top" if self.classless and by_class and own.score is not None else own.selector
+        return "top" if by_class and not self.by_class and own.score is not None else own.selector
 
     def choice(
         self, method: str | Method, selector: str | Selector | None = None, score: Score | None = None
@@ -262,13 +264,13 @@ class Configuration(BaseModel):
     def problem(self, choice: ResolvedMethod) -> str | None:
         """Why a choice cannot be in this run, in one sentence; None where it can."""
         needs, score = choice.needs(), choice.score
-        if self.classless and choice.min_per_class:
+        if choice.min_per_class and not self.by_class:
             return "min_per_class counts samples of a class, but the samples have no classes"
-        if self.classless and choice.by_class():
+        if choice.by_class() and not self.by_class:
             return (
                 f"selector {choice.selector.name!r} chooses class by class, but the samples have no classes; use 'top'"
             )
-        if self.classless and (choice.about_classes() or needs & {"predictions", "dynamics:probability"}):
+        if not self.by_class and (choice.about_classes() or needs & {"predictions", "dynamics:probability"}):
             return f"method {choice.method!r} looks at predicted classes, but the samples have no classes"
         if "norms" in needs and self.estimator in (IN_RUN, "subsampled"):
             return (
@@ -338,6 +340,20 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
         raise errors.FileUnreadable(f"{path} cannot be read as TOML: {problem}") from problem
+
+
+def _settle_task(values: dict[str, Any], dataset: str) -> None:
+    """Settle what is learned and whether samples have classes; of data in memory, only the caller knows.
+
+    Files from before tasks had names say `classless`.
+    """
+    if "classless" in values:
+        values["by_class"] = not values.pop("classless")
+    if dataset == CUSTOM:
+        values["task"] = CUSTOM
+    else:
+        task = find_task(str(values["task"])) if "task" in values else expected_task(dataset)
+        values |= {"task": task.name, "by_class": task.by_class}
 
 
 def _device(name: str) -> str:

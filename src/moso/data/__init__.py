@@ -4,7 +4,6 @@ from moso.data.augment import Augmentation
 from moso.data.dataset import DataSet, datasets, open_dataset
 from moso.data.decoding import OnBroken
 from moso.data.images import BrokenImageError
-from moso.data.label_noise import add_label_noise
 from moso.data.labels import read_labels
 from moso.data.partitions import hold_out, partition
 from moso.data.samples import Samples, StoredSamples, UserSamples
@@ -21,7 +20,6 @@ __all__ = [
     "StoredSamples",
     "UserSamples",
     "View",
-    "add_label_noise",
     "as_view",
     "check_repeatable",
     "datasets",

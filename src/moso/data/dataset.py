@@ -10,19 +10,19 @@ from moso import errors
 from moso.columns import take
 from moso.data.decoding import Decoded, OnBroken, decode_all
 from moso.data.images import BrokenImageError, resize_images
-from moso.data.label_noise import add_label_noise
 from moso.data.labels import read_labels
 from moso.data.partitions import hold_out
 from moso.data.readers import MEMORY_LIMIT_BYTES, MemoryReader
-from moso.data.samples import Samples, StoredSamples, check_labels, outputs
+from moso.data.samples import Samples, StoredSamples
 from moso.data.sources.registry import SOURCES, open_source
 from moso.data.tokenizer import TextReader, Tokenizer
 from moso.data.views import Normalisation
+from moso.tasks import Task
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """The training split of a data set, and its test and validation splits if there are any.
+    """The training split of a data set, its test and validation splits if there are any, and the task they share.
 
     Where labels were replaced or made noisy, `clean_labels: [train]` are those that the source gave, and
     `noisy: [train]` says which samples drew a new label at random (some of them drew their own again).
@@ -34,6 +34,11 @@ class DataSet:
     clean_labels: NDArray[np.int64] | None = None
     noisy: NDArray[np.bool_] | None = None
     validation: Samples | None = None
+
+    @property
+    def task(self) -> Task:
+        """What is to be learned from the data."""
+        return self.train.task
 
 
 def datasets() -> list[tuple[str, str]]:
@@ -48,6 +53,7 @@ def datasets() -> list[tuple[str, str]]:
 def open_dataset(
     name: str,
     *,
+    task: str = "",
     resize: int | None = None,
     on_broken: OnBroken = "stop",
     labels: str | None = None,
@@ -60,6 +66,7 @@ def open_dataset(
 ) -> DataSet:
     """Open a data set by name.
 
+    `task` names what is to be learned, where the answers could be read as several; without it, the source says.
     `labels` (FILE[:KEY]) has one label for every sample of the source's training split, and is read first;
     `label_noise` is added to the result. The test split keeps the source's labels: it is the source's own, or
     `test_share` of each class, held out by id (0 holds out nothing). Broken images stop with an error or are
@@ -83,8 +90,8 @@ def open_dataset(
         )
     if not 0 <= label_noise <= 1:
         raise errors.SettingInvalid(f"label noise {label_noise} is outside [0, 1]")
-    train, test = open_source(name, resize, memory_limit)
-    if not train.classes and (labels is not None or label_noise > 0):
+    train, test = open_source(name, resize, memory_limit, task)
+    if not train.task.by_class and (labels is not None or label_noise > 0):
         raise errors.ClassesRequired(f"the answers of {name} are numbers; --labels and --label-noise are for classes")
     # Every draw below is by id, and the split by the source's labels: other labels never move a sample to the test.
     clean = train.labels
@@ -97,7 +104,7 @@ def open_dataset(
             )
         test, train, clean, used = train.take(held), train.take(kept), *_both(clean, used, kept)
 
-    judge = None if validation is None else open_source(validation, resize, memory_limit)[0]
+    judge = None if validation is None else open_source(validation, resize, memory_limit, task)[0]
     if validation_share > 0:
         kept, held = hold_out(train.keys, clean, validation_share)
         if len(held) == 0:
@@ -114,8 +121,8 @@ def open_dataset(
         clean, used = _both(clean, used, whole)
     noisy = None
     if label_noise > 0:
-        used, noisy = add_label_noise(used, train.keys, len(train.classes), label_noise, seed)
-    if train.classes:
+        used, noisy = train.task.noisy(used, train.keys, label_noise, seed)
+    if train.task.by_class:
         splits["training"] = train.relabelled(used)
     _check(name, splits)
     met = _as_met(splits)
@@ -141,7 +148,7 @@ def _as_met(given: dict[str, StoredSamples]) -> dict[str, StoredSamples]:
     else:
         normalisation = Normalisation.measure(train.reader)
         splits = [one.normalised(normalisation) for one in splits]
-    if train.targets is not None:
+    if train.task.answers_are_normalised:
         numbers = Normalisation.measure(MemoryReader(train.targets))
         splits = [replace(one, target_normalisation=numbers) for one in splits]
     return dict(zip(given, splits, strict=True))
@@ -181,24 +188,18 @@ def _check(name: str, splits: dict[str, StoredSamples]) -> None:
     for split, samples in splits.items():
         if len(samples) == 0:
             raise errors.DataEmpty(f"the {split} split of {name} is empty")
-        if samples.classes:
-            check_labels(samples.labels, len(samples.classes))
-    present = np.flatnonzero(np.bincount(train.labels))
-    if train.classes and len(present) < 2:
-        raise errors.TooFewClasses(
-            f"all {len(train)} training samples of {name} are of one class ({train.classes[present[0]]}); "
-            "there must be at least two to tell apart"
-        )
+        samples.task.read(samples.targets)
+    train.task.check_learnable(train.targets, name)
     for split, samples in splits.items():
         if samples.shape != train.shape:
             raise errors.ShapeMismatch(
                 f"training inputs of {name} have shape {train.shape} but {split} inputs {samples.shape}; "
                 "give --resize PIXELS if they are images"
             )
-        if samples.classes != train.classes:
+        if samples.task.classes != train.task.classes:
             raise errors.ClassesMismatch(f"the {split} split of {name} has other classes than the training split")
-        if outputs(samples) != outputs(train):
+        if samples.task.outputs != train.task.outputs:
             raise errors.ClassesMismatch(
-                f"the {split} split of {name} has {outputs(samples)} targets a sample, the training split "
-                f"{outputs(train)}"
+                f"the {split} split of {name} has {samples.task.outputs} targets a sample, the training split "
+                f"{train.task.outputs}"
             )

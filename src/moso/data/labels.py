@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from moso import errors
-from moso.data.samples import check_labels
 from moso.errors import MosoError
+from moso.tasks.classification import check_labels
 
 # A table as columns of raw values; `None` names the only column of a file without a header.
 _Table = dict[str | None, list[Any]]

@@ -1,10 +1,10 @@
-"""The samples of one split: stable ids, labels, and the two views of them.
+"""The samples of one split: stable ids, answers, and the two views of them.
 
 The **training view** is what the network learns from (augmented, addressed by seed and epoch). The
 **evaluation view** is the sample itself; scores are always taken through it.
 
-Where the answer is no class but a number or several, `targets` are the answers; there are no `classes` then, and all
-`labels` are 0, so that partitions and held-out tests know a single stratum.
+What an answer is, the task says. Where samples belong to no classes all `labels` are 0, so that partitions and
+held-out tests know a single stratum.
 """
 
 import hashlib
@@ -28,6 +28,8 @@ from moso.data.readers import MemoryReader, Reader, check_finite
 from moso.data.tokenizer import TextReader
 from moso.data.views import Collate, ItemView, Normalisation, StoredView, View, tree_bytes
 from moso.randomness import generator, hashes, key
+from moso.tasks import Classification, Task
+from moso.tasks.task import Answers
 
 
 class Samples(Protocol):
@@ -38,20 +40,24 @@ class Samples(Protocol):
         """One stable id a sample: the row number (int64) or the path (string)."""
 
     @property
+    def task(self) -> Task:
+        """What is to be learned; the same for all splits of a data set."""
+
+    @property
+    def targets(self) -> Answers:
+        """One answer per sample, `[n, ...]`, as the user knows it; `[n, 0]` where answers were not looked at."""
+
+    @property
+    def answers(self) -> Answers:
+        """What the network is to answer, `[n, ...]`: the targets in the units that batches have them in."""
+
+    @property
     def labels(self) -> NDArray[np.int64]:
-        """One class index a sample; all 0 where there are no classes."""
+        """One class index per sample; all 0 where there are no classes."""
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The names of the classes, by index; none where the answer is no class."""
-
-    @property
-    def targets(self) -> NDArray[np.float32] | None:
-        """The answers where they are numbers, `[n]` or `[n, numbers]`, as the user knows them."""
-
-    @property
-    def answers(self) -> NDArray[Any]:
-        """What the network is to answer: class indices, or numbers in the units that batches have them in."""
+        """The names of the task's classes, by index."""
 
     @property
     def keys(self) -> NDArray[np.uint64]:
@@ -84,15 +90,6 @@ class Samples(Protocol):
         """A hash of ids, labels and content: another data set under the same name is noticed."""
 
 
-def outputs(samples: Samples) -> int:
-    """How many numbers a network gives for one sample: one a class, or one a number to predict.
-
-    >>> outputs(StoredSamples.from_arrays(np.zeros((3, 2)), targets=[0.5, 1.5, 2.5]))
-    1
-    """
-    return len(samples.classes) if samples.targets is None else int(np.prod(samples.targets.shape[1:], dtype=np.int64))
-
-
 def id_keys(ids: pa.Array) -> NDArray[np.uint64]:
     """The samples' keys: a function of the id alone, so of no order.
 
@@ -104,74 +101,46 @@ def id_keys(ids: pa.Array) -> NDArray[np.uint64]:
     return np.fromiter((key(str(value)) for value in ids.to_pylist()), dtype=np.uint64, count=len(ids))
 
 
-def check_labels(labels: Any, classes: int | None = None) -> NDArray[np.int64]:
-    """Labels as int64, refused where they are missing, fractional or out of range.
-
-    >>> check_labels([0, 1, 1.0])
-    array([0, 1, 1])
-    >>> check_labels([0, 1.5])
-    Traceback (most recent call last):
-    ...
-    moso.errors.LabelInvalid: label 1.5 of sample 1 is not a whole number
-    """
-    array = np.asarray(labels)
-    if array.ndim != 1:
-        raise errors.ShapeMismatch(f"labels must be one number a sample, not of shape {array.shape}")
-    if array.dtype == object or array.dtype.kind not in "iufb":
-        raise errors.LabelInvalid(f"labels must be whole numbers, not {array.dtype}; map class names to 0..C-1 first")
-    if array.dtype.kind == "f":
-        if np.isnan(array).any():
-            raise errors.LabelsMissing(f"label of sample {int(np.argmax(np.isnan(array)))} is missing")
-        fractional = array != np.floor(array)
-        if fractional.any():
-            first = int(np.argmax(fractional))
-            raise errors.LabelInvalid(f"label {array[first]} of sample {first} is not a whole number")
-    whole = array.astype(np.int64, copy=False)
-    upper = np.iinfo(np.int64).max if classes is None else classes
-    if len(whole) and (whole.min() < 0 or whole.max() >= upper):
-        first = int(np.argmax((whole < 0) | (whole >= upper)))
-        end = "..." if classes is None else f"{upper - 1}"
-        raise errors.LabelInvalid(f"label {whole[first]} of sample {first} is out of range 0..{end}")
-    return whole
-
-
-def check_targets(targets: Any) -> NDArray[np.float32]:
-    """Numbers to predict as float32, `[n]` or `[n, numbers]`, refused where one is missing or infinite.
-
-    >>> check_targets([1, 2.5])
-    array([1. , 2.5], dtype=float32)
-    """
-    array = np.asarray(targets)
-    if array.ndim not in (1, 2) or 0 in array.shape[1:]:
-        raise errors.ShapeMismatch(f"targets must be one number a sample or a row of them, not of shape {array.shape}")
-    if array.dtype.kind not in "iufb":
-        raise errors.LabelInvalid(f"targets must be numbers, not {array.dtype}")
-    with np.errstate(over="ignore"):
-        numbers = array.astype(np.float32)
-    bad = ~np.isfinite(numbers).reshape(len(numbers), -1).all(axis=1)
-    if bad.any():
-        raise errors.ValuesNotFinite(
-            f"target of sample {int(np.argmax(bad))} is missing or infinite ({int(bad.sum())} are in all)"
-        )
-    return numbers
-
-
 def _content_hash(samples: Samples, content: str) -> str:
     digest = hashlib.blake2b(digest_size=16)
     digest.update(samples.keys.data)
     digest.update(np.ascontiguousarray(samples.labels).data)
     digest.update("\0".join(samples.classes).encode())
     digest.update(content.encode())
-    if samples.targets is not None:
+    if samples.targets is not samples.labels:
         digest.update(np.ascontiguousarray(samples.targets).tobytes())
     return digest.hexdigest()
 
 
-@dataclass(frozen=True)
-class StoredSamples:
-    """Samples of arrays, images and texts: a reader, an id and an answer for each, and how inputs are normalised.
+class _Answered:
+    """What follows from ids, answers and their task; `groups` are classes that the user put samples in beside them."""
 
-    Numbers to predict reach the network through a normalisation of their own.
+    task: Task
+    targets: Answers
+    groups: NDArray[np.int64] | None
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the task's classes, by index."""
+        return self.task.classes
+
+    @cached_property
+    def labels(self) -> NDArray[np.int64]:
+        """One class index per sample; all 0 where there are no classes."""
+        return self.task.labels(self.targets) if self.groups is None else self.groups
+
+    @cached_property
+    def keys(self: Samples) -> NDArray[np.uint64]:
+        """One key per sample."""
+        return id_keys(self.ids)
+
+
+@dataclass(frozen=True)
+class StoredSamples(_Answered):
+    """Samples of arrays, images and texts: a reader, an id and an answer for each, and how the network meets them.
 
     >>> samples = StoredSamples.from_arrays(np.zeros((4, 1, 8, 8), dtype=np.uint8), [0, 1, 0, 1])
     >>> len(samples), samples.classes, samples.ids.to_pylist()
@@ -179,59 +148,40 @@ class StoredSamples:
     """
 
     ids: pa.Array
-    labels: NDArray[np.int64]
-    classes: tuple[str, ...]
+    task: Task
+    targets: Answers
     reader: Reader
     normalisation: Normalisation = field(default_factory=Normalisation)
-    targets: NDArray[np.float32] | None = None
     target_normalisation: Normalisation = field(default_factory=Normalisation)
+    groups: NDArray[np.int64] | None = None
 
     @classmethod
     def from_arrays(
-        cls,
-        inputs: Any,
-        labels: Any = None,
-        classes: Sequence[str] | None = None,
-        ids: Sequence[Any] | None = None,
-        targets: Any = None,
+        cls, inputs: Any, answers: Any, task: Task | None = None, ids: Sequence[Any] | None = None
     ) -> "StoredSamples":
         """Samples in memory: uint8 `[n, channels, height, width]` images, or numbers of any shape.
 
-        The answers are `labels`, one class a sample, or `targets`, numbers `[n]` or `[n, numbers]`.
+        `answers` are as the task reads them, `[n, ...]`; without a task, they are class indices.
         """
-        assert (labels is None) != (targets is None), "answers are labels or targets"
-        array, answers = _plain_array(inputs), _plain_array(labels if targets is None else targets)
+        task = Classification() if task is None else task
+        array, given = _plain_array(inputs), _plain_array(answers)
         if not (array.dtype == np.uint8 and array.ndim == 4):
             if array.dtype.kind not in "iufb":
                 raise errors.WrongType(f"inputs must be numbers, not {array.dtype}")
             array = array.astype(np.float32)
-        if len(array) != len(answers):
-            what = "labels" if targets is None else "targets"
-            raise errors.LengthMismatch(f"there are {len(array)} inputs but {len(answers)} {what}")
+        if len(array) != len(given):
+            raise errors.LengthMismatch(f"there are {len(array)} inputs but {len(given)} {task.column}s")
         if len(array) == 0:
             raise errors.DataEmpty("the data set is empty")
-        numbers, checked, names = None, np.zeros(len(array), dtype=np.int64), tuple(classes or ())
-        if targets is not None:
-            numbers = check_targets(answers)
-        else:
-            checked = check_labels(answers, len(classes) if classes is not None else None)
-            checked = checked.copy() if checked is answers else checked  # somebody else's, who may write to it
-            names = names or tuple(str(c) for c in range(int(checked.max()) + 1))
+        task, targets = task.read(given)
+        targets = targets.copy() if targets is given else targets  # somebody else's, who may write to it
         column = pa.array(np.arange(len(array)) if ids is None else ids)
         if len(column) != len(array):
             raise errors.LengthMismatch(f"there are {len(array)} inputs but {len(column)} ids")
         if ids is not None and pc.count_distinct(column).as_py() != len(column):
             raise errors.IdsNotUnique("ids are not unique; scores are bound to ids, so each sample needs its own")
         check_finite(array, column)
-        return cls(column, checked, names, MemoryReader(array), targets=numbers)
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    @cached_property
-    def keys(self) -> NDArray[np.uint64]:
-        """One key a sample."""
-        return id_keys(self.ids)
+        return cls(column, task, targets, MemoryReader(array))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -244,14 +194,19 @@ class StoredSamples:
         return self.reader.vocabulary if isinstance(self.reader, TextReader) else None
 
     @cached_property
-    def answers(self) -> NDArray[Any]:
-        """What the network is to answer: class indices, or numbers normalised as it meets them."""
-        if self.targets is None:
-            return self.labels
+    def answers(self) -> Answers:
+        """What the network is to answer, normalised as the network meets it."""
+        if not self.target_normalisation.mean:
+            return self.targets
         return self.target_normalisation.apply(self.targets.copy()).numpy()  # it works in place
 
     def training_view(self, augmentation: Augmentation, seed: int) -> View:
-        """Augmented inputs and answers."""
+        """Augmented inputs and answers; refused where the answer would have to move with its picture."""
+        if augmentation != "none" and not self.task.answers_survive_crops:
+            raise errors.SettingsConflict(
+                f"augmentation {augmentation!r} moves pictures and not the answers of task {self.task.name!r}; "
+                "give --augmentation none, or augment both in a dataset of your own"
+            )
         return StoredView(self.reader, self.answers, self.keys, self.normalisation, augmentation, seed)
 
     def evaluation_view(self) -> View:
@@ -275,14 +230,14 @@ class StoredSamples:
         return replace(
             self,
             ids=_taken_ids(self.ids, positions),
-            labels=take(self.labels, positions),
+            targets=take(self.targets, positions),
             reader=self.reader.take(positions),
-            targets=None if self.targets is None else self.targets[positions],
+            groups=None if self.groups is None else take(self.groups, positions),
         )
 
-    def relabelled(self, labels: NDArray[np.int64]) -> "StoredSamples":
-        """The same samples under other labels."""
-        return replace(self, labels=check_labels(labels, len(self.classes)))
+    def relabelled(self, targets: Answers) -> "StoredSamples":
+        """The same samples with other answers."""
+        return replace(self, targets=self.task.read(targets)[1])
 
     def normalised(self, normalisation: Normalisation) -> "StoredSamples":
         """The same samples, seen by the network through this normalisation."""
@@ -300,7 +255,7 @@ def _plain_array(part: Any) -> NDArray[Any]:
 
 
 @dataclass(frozen=True)
-class UserSamples:
+class UserSamples(_Answered):
     """Somebody's own map-style dataset: `dataset[i]` is whatever their loss takes.
 
     `plain` is its evaluation view: the same samples, without random augmentation. `collate` makes a batch of items.
@@ -308,29 +263,21 @@ class UserSamples:
 
     dataset: Any
     plain: Any
-    labels: NDArray[np.int64]
-    classes: tuple[str, ...]
-    targets: NDArray[np.float32] | None = None
+    task: Task
+    targets: Answers
+    groups: NDArray[np.int64] | None = None
     collate: Collate = default_collate
     vocabulary = None
 
     @property
-    def answers(self) -> NDArray[Any]:
-        """The classes or the numbers as the user's dataset has them."""
-        return self.labels if self.targets is None else self.targets
+    def answers(self) -> Answers:
+        """The answers as the user's dataset has them."""
+        return self.targets
 
     @property
     def ids(self) -> pa.Array:
         """The position in the user's dataset."""
-        return pa.array(np.arange(len(self.labels)))
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    @cached_property
-    def keys(self) -> NDArray[np.uint64]:
-        """One key a sample."""
-        return id_keys(self.ids)
+        return pa.array(np.arange(len(self)))
 
     @cached_property
     def shape(self) -> tuple[int, ...]:

@@ -18,6 +18,8 @@ from moso import errors
 from moso.data.augment import Augmentation, pad_crop, resized_crop, resized_crop_draws
 from moso.data.readers import Reader
 from moso.randomness import generator, reseed, seeded
+from moso.tasks import Loss, fitting_task
+from moso.tasks.task import Answers
 
 Batch = Any
 Collate = Callable[[list[Any]], Batch]
@@ -88,11 +90,11 @@ class Normalisation:
 class StoredView:
     """Stored samples, augmented if asked: batches are `(inputs, answers)`.
 
-    Inputs are float32, or int64 where they are token ids; answers are int64 classes or float32 numbers.
+    Inputs are float32, or int64 where they are token ids; answers are what the task makes of them.
     """
 
     reader: Reader
-    answers: NDArray[Any]
+    answers: Answers
     keys: NDArray[np.uint64]
     normalisation: Normalisation
     augmentation: Augmentation = "none"
@@ -174,20 +176,11 @@ def is_array_pair(data: Any) -> bool:
     return isinstance(data, tuple | list) and len(data) == 2 and all(hasattr(part, "__len__") for part in data)
 
 
-def holds_numbers(answers: Any) -> bool:
-    """Whether a column of answers can only be numbers to predict: fractions by type, or several a sample.
-
-    >>> holds_numbers(np.array([0, 1])), holds_numbers(np.array([0.0, 1.0])), holds_numbers([[0, 1], [1, 1]])
-    (False, True, True)
-    """
-    array = np.asarray(answers.detach().cpu() if isinstance(answers, torch.Tensor) else answers)
-    return array.ndim > 1 or array.dtype.kind == "f"
-
-
-def as_view(data: Any, collate: Collate | None = None, numbers: bool = False) -> View:
+def as_view(data: Any, collate: Collate | None = None, own_loss: Loss | None = None) -> View:
     """Any data as a view: a view itself, a pair of arrays, or a map-style dataset.
 
-    `collate` makes a batch of a dataset's items. With `numbers`, answers that can be no classes are left as they are.
+    `collate` makes a batch of a dataset's items. For a loss of the user's, arrays of answers that can be no classes are
+    left as they are.
 
     >>> view = as_view((np.zeros((3, 2), dtype=np.float32), [0, 1, 0]))
     >>> view.batch(np.array([1, 2]))[1].tolist()
@@ -200,9 +193,7 @@ def as_view(data: Any, collate: Collate | None = None, numbers: bool = False) ->
         from moso.data.samples import StoredSamples
 
         inputs, answers = data
-        if numbers and holds_numbers(answers):
-            return StoredSamples.from_arrays(inputs, targets=answers).evaluation_view()
-        return StoredSamples.from_arrays(inputs, answers).evaluation_view()
+        return StoredSamples.from_arrays(inputs, answers, fitting_task(answers, own_loss)).evaluation_view()
     if not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
         raise errors.WrongType(
             f"data of type {type(data).__name__} is not a map-style dataset (it needs __len__ and __getitem__)"

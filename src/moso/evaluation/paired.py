@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from moso.evaluation.summary import ACCURACY, Measure
+from moso.tasks.metric import ACCURACY, Measure
 
 COVERAGE = 0.95
 Verdict = Literal["better", "worse", "level", "unknown"]

@@ -10,8 +10,9 @@ from typing import Any
 
 from moso.evaluation.baselines import BASELINES
 from moso.evaluation.paired import PairedDifference, paired_difference
-from moso.evaluation.summary import FULL, Line, Measure
+from moso.evaluation.summary import FULL, Line
 from moso.evaluation.tolerance import Prunable, prunable
+from moso.tasks.metric import Measure
 
 RANDOM = "random"
 

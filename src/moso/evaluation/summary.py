@@ -1,55 +1,15 @@
 """What an evaluation says in a few numbers: accuracy, or what takes its place, and when pruning has paid for itself."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
+from moso.tasks.metric import ACCURACY, Measure
+
 # The method of a cell that trains on all data: the yardstick of all others.
 FULL = "full"
-
-
-@dataclass(frozen=True)
-class Measure:
-    """What the numbers of an evaluation are: their name, their unit, and which end is the better one.
-
-    >>> ACCURACY.text(91.234), LOSS.text(0.51234), R_SQUARED.title, LOSS.best([0.3, 0.2])
-    ('91.2', '0.5123', 'R²', 0.2)
-    """
-
-    name: str
-    unit: Literal["%", ""] = "%"
-    better: Literal["higher", "lower"] = "higher"
-
-    @property
-    def title(self) -> str:
-        """What a person calls it."""
-        return "R²" if self.name == "r2" else self.name
-
-    @property
-    def heading(self) -> str:
-        """What stands above a column of it."""
-        return f"{self.title} in %" if self.unit == "%" else self.title
-
-    @property
-    def sign(self) -> int:
-        """1 where more is better, -1 where less is."""
-        return 1 if self.better == "higher" else -1
-
-    def text(self, value: float) -> str:
-        """A value as it is printed."""
-        return f"{value:.1f}" if self.unit == "%" else f"{value:.4g}"
-
-    def best(self, values: Iterable[float]) -> float:
-        """The best of some values."""
-        return max(values) if self.better == "higher" else min(values)
-
-
-ACCURACY = Measure("accuracy")
-R_SQUARED = Measure("r2")
-LOSS = Measure("loss", unit="", better="lower")
 
 
 @dataclass(frozen=True)

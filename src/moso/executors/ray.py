@@ -73,7 +73,7 @@ class RayTasks:
 
     def run(self, job: Job, pieces: Sequence[Piece]) -> None:
         """Do all pieces, wherever there is room; the first that fails for its own reason stops the rest."""
-        if job.build or job.own_loss or job.own_metric or job.own_risk or CUSTOM in _names(job):
+        if job.build or job.task.is_own or job.own_risk or CUSTOM in _names(job):
             raise errors.ExecutorUnsuitable(
                 "data, networks and losses that exist in this process alone cannot be sent to a cluster; give data by "
                 "name or path and a network as package.module:factory, with `moso run --executor ray`"

@@ -21,6 +21,7 @@ from moso.experiments.places import Place, place_of
 from moso.models import build_model
 from moso.run.work_plan import averages, columns, needs_reference, needs_surrogates
 from moso.selection import kept_count
+from moso.tasks import Classification
 from moso.training.loop import AfterStep, StepPlan, TrainingData, threads, train
 from moso.training.recipe import TrainingRecipe
 
@@ -74,7 +75,8 @@ def _measured(network: str, place: Place, recipe: TrainingRecipe, device: str) -
 def _step_seconds(network: str, place: Place, recipe: TrainingRecipe, device: str, size: int) -> float:
     images = np.random.default_rng(0).integers(0, 255, (size, *place.shape), dtype=np.uint8)
     labels = np.arange(size) % min(size, place.classes)
-    samples = StoredSamples.from_arrays(images, labels, classes=[str(one) for one in range(place.classes)])
+    task = Classification(classes=tuple(str(one) for one in range(place.classes)))
+    samples = StoredSamples.from_arrays(images, labels, task)
     model = build_model(network, place.shape, place.classes, seed=0).to(device)
     data = TrainingData(samples.training_view(recipe.augmentation, 0), np.arange(size), samples.keys)
     marks: list[float] = []

@@ -6,6 +6,7 @@ the number to predict, and `id`, the sample's id.
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +32,17 @@ def write_parquet(split: Split, dataset: str, path: Path, progress: Progress) ->
     answer = _answer_field(split)
     schema = pa.schema([*inputs, answer, pa.field("id", split.samples.ids.type)])
     described = {field.name: _description(field.type) for field in schema}
-    if split.samples.classes:
+    if split.samples.task.answers_are_classes:
         described[answer.name] = {"names": list(split.samples.classes), "_type": "ClassLabel"}
     schema = schema.with_metadata({"huggingface": json.dumps({"info": {"features": described}})})
     done = 0
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for rows in split.blocks():
             columns = _inputs(split, rows, inputs)
-            answers = [row.label if row.target is None else row.target for row in rows]
-            own = [pa.array(answers, answer.type), pa.array([row.id for row in rows], split.samples.ids.type)]
+            own = [
+                pa.array([row.answer for row in rows], answer.type),
+                pa.array([row.id for row in rows], split.samples.ids.type),
+            ]
             writer.write_table(pa.Table.from_arrays([*columns, *own], schema=schema))
             done += len(rows)
             progress("exporting", done, len(split.positions))
@@ -53,9 +56,14 @@ def _input_schema(split: Split, dataset: str) -> pa.Schema:
 
 def _answer_field(split: Split) -> pa.Field:
     targets = split.samples.targets
-    if targets is None:
-        return pa.field("label", pa.int64())
-    return pa.field("target", pa.float32() if targets.ndim == 1 else pa.list_(pa.float32(), targets.shape[1]))
+    return pa.field(split.samples.task.column, _lists(pa.from_numpy_dtype(targets.dtype), targets.shape[1:]))
+
+
+def _lists(kind: pa.DataType, sizes: Sequence[int]) -> pa.DataType:
+    """Numbers of a kind in nested lists of these sizes."""
+    for size in reversed(sizes):
+        kind = pa.list_(kind, size)
+    return kind
 
 
 def _inputs(split: Split, rows: list[Row], schema: pa.Schema) -> list[pa.Array]:
@@ -80,10 +88,7 @@ def _number_schema(split: Split, dataset: str) -> pa.Schema:
     if len(shape) == 1 and shape[0] <= MOST_COLUMNS:
         plain = [f"feature_{number}" for number in range(shape[0])]
         return pa.schema({name: pa.float32() for name in _own_names(dataset, shape[0]) or plain})
-    kind: pa.DataType = pa.float32()
-    for size in reversed(shape):
-        kind = pa.list_(kind, size)
-    return pa.schema({"features": kind})
+    return pa.schema({"features": _lists(pa.float32(), shape)})
 
 
 def _own_names(dataset: str, count: int) -> list[str]:

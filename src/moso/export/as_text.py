@@ -45,8 +45,8 @@ def _kept(split: Split, source: Path, options: Any, progress: Progress) -> Itera
 
 
 def _as_trained(split: Split, values: dict[str, Any], column: str, label: int) -> dict[str, Any]:
-    classes = split.samples.classes
-    if not classes:
+    task, classes = split.samples.task, split.samples.classes
+    if not task.answers_are_classes:
         return values
     name: Any = classes[label] if isinstance(values[column], str) else type(values[column])(label)
     return values if values[column] == name else with_label(values, column, name)

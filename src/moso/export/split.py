@@ -4,7 +4,7 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -23,11 +23,11 @@ _SUFFIXES = {"JPEG": ".jpg", "PNG": ".png", "WEBP": ".webp", "BMP": ".bmp", "GIF
 
 @dataclass(frozen=True)
 class Row:
-    """One exported sample: its id, and the index of the class it was trained as, or the numbers to predict."""
+    """One exported sample: its id, the index of the class it was trained as (0 without classes), and its answer."""
 
     id: int | str
     label: int
-    target: float | list[float] | None = None
+    answer: Any
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,8 @@ class Split:
         for start in range(0, len(self.positions), BLOCK):
             positions = self.positions[start : start + BLOCK]
             ids, labels = self.samples.ids.take(pa.array(positions)).to_pylist(), self.samples.labels[positions]
-            targets = self.samples.targets
-            numbers = [None] * len(ids) if targets is None else targets[positions].tolist()
-            yield [Row(*row) for row in zip(ids, labels.tolist(), numbers, strict=True)]
+            answers = self.samples.targets[positions]
+            yield [Row(*row) for row in zip(ids, labels.tolist(), answers.tolist(), strict=True)]
 
     @property
     def has_pictures(self) -> bool:

@@ -106,7 +106,7 @@ def forward_route(point: Point, direction: Tensors, folds: Mapping[str, Fold]) -
     """Forward mode along a `direction`, which may leave parameters out.
 
     >>> import torch
-    >>> from moso.gradients.losses import cross_entropy
+    >>> from moso.tasks import cross_entropy
     >>> model = torch.nn.Linear(2, 2)
     >>> direction = {"bias": torch.ones(2)}  # adding the same to all outputs changes no cross-entropy
     >>> route = forward_route(Point.of(model, cross_entropy), direction, {})

@@ -45,7 +45,7 @@ class TimeStep:
 def time_step(point: Point, batches: Batches, groups: Groups = ()) -> TimeStep:
     """One time step in two sweeps over the data; without `groups` there is one group of all parameters.
 
-    >>> from moso.gradients.losses import cross_entropy
+    >>> from moso.tasks import cross_entropy
     >>> model = torch.nn.Linear(2, 2)
     >>> step = time_step(Point.of(model, cross_entropy), lambda: [(torch.eye(2), torch.tensor([0, 1]))])
     >>> step.dot.shape, step.squared_norm.shape

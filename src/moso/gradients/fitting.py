@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 def batch_size_for(point: Point, some: Any) -> int:
     """How many samples to take at a time, from what a backward pass keeps of `some` of them: a power of two.
 
-    >>> from moso.gradients.losses import cross_entropy
+    >>> from moso.tasks import cross_entropy
     >>> point = Point.of(torch.nn.Linear(2, 2), cross_entropy)
     >>> batch_size_for(point, (torch.eye(2), torch.tensor([0, 1])))
     1024

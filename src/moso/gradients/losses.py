@@ -6,22 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from moso import errors
-
-Loss = Callable[[nn.Module, Any], torch.Tensor]
-
-
-def cross_entropy(model: nn.Module, batch: Any) -> torch.Tensor:
-    """The default loss: `batch` is `(inputs, labels)`, the result one cross-entropy per sample, `[batch]`.
-
-    >>> cross_entropy(nn.Linear(2, 3), (torch.zeros(4, 2), torch.tensor([0, 1, 2, 0]))).shape
-    torch.Size([4])
-    """
-    inputs, labels = batch
-    return F.cross_entropy(model(inputs), labels, reduction="none")
+from moso.tasks import Loss as Loss
 
 
 class LossModule(nn.Module):

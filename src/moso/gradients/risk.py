@@ -72,7 +72,7 @@ Risk = SampleRisk | RiskFunction
 def risk_gradient(point: Point, risk: Risk) -> Tensors:
     """The gradient of a risk by the differentiated parameters of a point, the network in evaluation mode.
 
-    >>> from moso.gradients.losses import cross_entropy
+    >>> from moso.tasks import cross_entropy
     >>> model = nn.Linear(2, 2)
     >>> risk_gradient(Point.of(model, cross_entropy), lambda network: network.weight.sum())["weight"]
     tensor([[1., 1.],

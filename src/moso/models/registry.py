@@ -24,6 +24,7 @@ from moso.models.resnet import ResNet
 from moso.models.softmax_regression import SoftmaxRegression
 from moso.randomness import seeded
 from moso.registry import Registry
+from moso.tasks.task import Outputs
 
 _TIMM = {
     "resnet18": ("resnet18", "ResNet-18"),
@@ -83,16 +84,15 @@ def models() -> list[tuple[str, str]]:
 def build_model(
     name: str,
     input_shape: tuple[int, ...],
-    classes: int,
+    classes: Outputs,
     seed: int,
     *,
     vocabulary: int | None = None,
-    numbers: bool = False,
 ) -> nn.Module:
     """The network of this name, on the CPU, in training mode, with the one w_0 that belongs to `seed`.
 
-    `vocabulary` is the number of token ids where inputs are texts. With `numbers`, `classes` is how many numbers are to
-    be predicted.
+    `classes` is the task's `outputs`: one per class, or one per number to predict; of a shape, `classes[0]` is what the
+    network is told, and the shape is what it must give. `vocabulary` is the number of token ids where inputs are texts.
 
     >>> first = build_model("convnet", (1, 8, 8), classes=10, seed=0)
     >>> again = build_model("convnet", (1, 8, 8), classes=10, seed=0)
@@ -103,11 +103,9 @@ def build_model(
     ...
     moso.errors.UnknownName: unknown model 'convnt'; nearest: convnet ...
     """
-    if classes < 2 and not numbers:
-        raise errors.TooFewClasses(f"a classifier needs at least 2 classes, not {classes}")
     # The check is inside: lazy layers draw their parameters at the first forward pass.
     with seeded(seed, "init"), torch.device("cpu"):
-        model = _make(name, tuple(input_shape), classes, vocabulary)
+        model = _make(name, tuple(input_shape), classes if isinstance(classes, int) else classes[0], vocabulary)
         check_model(model, name, tuple(input_shape), classes, vocabulary)
     return model
 
@@ -171,9 +169,9 @@ def _expect(name: str, network: Network, input_shape: tuple[int, ...], vocabular
 
 
 def check_model(
-    model: nn.Module, name: str, input_shape: tuple[int, ...], classes: int, vocabulary: int | None = None
+    model: nn.Module, name: str, input_shape: tuple[int, ...], classes: Outputs, vocabulary: int | None = None
 ) -> None:
-    """Refuse a network that does not turn a batch of such inputs into `[batch, classes]` logits.
+    """Refuse a network that does not turn a batch of such inputs into logits, `[batch, classes]` or of a task's shape.
 
     Two inputs of zeros, or two texts of unknown words, go through it in evaluation mode; its modes are afterwards what
     they were.
@@ -200,9 +198,10 @@ def check_model(
         raise errors.ModelUnsuitable(
             f"model '{name}' gives a {type(logits).__name__} where a tensor of logits was expected"
         )
-    if tuple(logits.shape) != (2, classes):
+    expected = (2, classes) if isinstance(classes, int) else (2, *classes)
+    if tuple(logits.shape) != expected:
         raise errors.ModelUnsuitable(
-            f"model '{name}' gives {tuple(logits.shape)} for a batch of 2 where {(2, classes)} was expected, "
+            f"model '{name}' gives {tuple(logits.shape)} for a batch of 2 where {expected} was expected, "
             "one logit a class"
         )
     if not any(parameter.requires_grad for parameter in model.parameters()):

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from moso.evaluation.paired import PairedDifference
 from moso.evaluation.standings import Entry, Row, is_method
-from moso.evaluation.summary import ACCURACY
 from moso.report.wording import count_of, percent
 from moso.selection import kept_count
+from moso.tasks.metric import ACCURACY
 
 # What pruning may cost before the headline stops saying that data "can go": points of accuracy, or per cent of a loss.
 CLOSE = 1.0

@@ -33,7 +33,9 @@ class Originals:
         """The source's training split; for the test, its test split, or the training split it was held out of."""
         if configuration.dataset == CUSTOM:
             raise errors.DataInMemory("the run was made from data in memory, which only its maker can open again")
-        train, own_test = open_source(configuration.dataset, configuration.resize, configuration.memory_limit_bytes)
+        train, own_test = open_source(
+            configuration.dataset, configuration.resize, configuration.memory_limit_bytes, configuration.task
+        )
         return cls(own_test if test and own_test is not None else train)
 
     @cached_property
@@ -72,6 +74,7 @@ def load_data(configuration: Configuration) -> DataSet:
     c = configuration
     return open_dataset(
         c.dataset,
+        task=c.task,
         resize=c.resize,
         on_broken=c.on_broken,
         labels=c.labels,

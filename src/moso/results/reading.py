@@ -26,6 +26,7 @@ from moso.results.originals import load_data
 from moso.results.retrainings import all_retrainings
 from moso.results.score_files import read_scores
 from moso.results.selections import Selection, all_selections, read_selection
+from moso.tasks import Task, noted_task
 
 
 class Run:
@@ -66,6 +67,11 @@ class Run:
         """The data's fingerprint, versions, seeds, stages and their timings."""
         return self.directory.manifest()
 
+    @property
+    def task(self) -> Task:
+        """What was learned, as far as a file can hold it: a loss or metric of the user's own it cannot."""
+        return noted_task(self.manifest.get("dataset", {}))
+
     def build_model(self, seed: int | None = None) -> nn.Module:
         """A network of the surrogate's architecture, at the `w_0` of the seed."""
         if self.configuration.model == CUSTOM:
@@ -75,10 +81,9 @@ class Run:
         return build_model(
             self.configuration.model,
             tuple(data["shape"]),
-            data["outputs"],
+            self.task.outputs,
             seed,
             vocabulary=data["vocabulary"],
-            numbers=data["numbers"],
         )
 
     def samples(self, split: Literal["train", "test"] = "train") -> Samples:

@@ -13,10 +13,10 @@ from typing import Any
 import pyarrow as pa
 
 from moso.evaluation.baselines import BASELINES
-from moso.evaluation.summary import ACCURACY
 from moso.evaluation.summary import FULL as FULL
 from moso.files import write_table
 from moso.results.selections import Selection
+from moso.tasks.metric import ACCURACY
 
 _ORDER = ("method", "selector", "parameters", "ratio", "seed", "network", "recipe", "match")
 _COLUMNS = (*_ORDER, "samples", "metric", "unit", "better", "value", "accuracy")

@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from moso.columns import empty_column
 from moso.configuration.resolved_method import ResolvedMethod
-from moso.data.samples import Samples
 from moso.files import write_table
 from moso.methods import find_method
 from moso.results.layout import piece_name
@@ -70,13 +69,8 @@ def write_view(job: Job, seed: int) -> None:
     part_of = empty_column(len(train), np.int32)
     for part, positions in enumerate(job.partitions(seed)):
         part_of[positions] = part
-    columns = {"id": train.ids, "label": _answers(train), "partition": pa.array(part_of)}
+    # Classes that the user put samples in come before answers that are none.
+    answers = pa.array(train.labels) if train.task.by_class else train.task.cells(train.targets)
+    columns = {"id": train.ids, "label": answers, "partition": pa.array(part_of)}
     columns |= {name: pa.array(values) for name, values in read_scores(home).items()}
     write_table(home / "scores.parquet", pa.table(columns))
-
-
-def _answers(samples: Samples) -> pa.Array:
-    """Class indices; where there are no classes the numbers to predict, or nothing."""
-    if samples.classes:
-        return pa.array(samples.labels)
-    return pa.nulls(len(samples)) if samples.targets is None else pa.array(samples.targets.tolist())

@@ -59,8 +59,7 @@ def find_choice(job: Job, method: str, selector: str | Selector | None = None) -
     note = score_note(job.directory.of_seed(job.configuration, job.configuration.seed), method)
     if not note.get("own"):
         raise unknown_name("method", method, [*known, *_own_names(job)])
-    by_class = bool(job.data.train.classes)
-    own = Method(method, method, "balanced" if by_class else "top", "a score of the user's own")
+    own = Method(method, method, "balanced" if job.task.by_class else "top", "a score of the user's own")
     score = Score(method, own.description, _is_there, hard=note["hard"])
     choice = job.configuration.choice(own, selector, score)
     return replace(choice, is_own=True)

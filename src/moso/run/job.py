@@ -15,8 +15,7 @@ from moso.configuration import Configuration
 from moso.configuration.configuration import available_device
 from moso.data.dataset import DataSet
 from moso.data.partitions import partition
-from moso.data.samples import outputs
-from moso.evaluation.metrics import Metric, PerSample, accuracy, mean_loss, measured, own_metric, r_squared
+from moso.evaluation.metrics import measured
 from moso.evidence import Estimator, ParameterFilter, sample_steps
 from moso.evidence.estimators import IN_RUN
 from moso.gradients import Loss, Risk, SampleRisk
@@ -26,7 +25,7 @@ from moso.results.originals import load_data
 from moso.selection import kept_count
 from moso.selection.minimum import guaranteed_counts
 from moso.selection.quotas import check_every_class
-from moso.training.default_losses import loss_for, squared_error
+from moso.tasks import Metric, Task
 from moso.training.in_run import counted_steps
 from moso.training.loop import TrainingData
 from moso.training.recipe import TrainingRecipe
@@ -46,19 +45,16 @@ class Runtime:
 
 @dataclass(eq=False)
 class Job:
-    """The data, the networks and the loss of one run.
+    """The data with its task, and the networks of one run.
 
-    `build`, `own_loss` and `own_metric` are given where the user brought their own; otherwise they follow from the
-    configuration and from what is to be predicted.
+    `build` and `own_risk` are given where the user brought their own; otherwise they follow from the configuration.
     """
 
     directory: RunDirectory
     configuration: Configuration
     data: DataSet
     build: ModelFactory | None = None
-    own_loss: Loss | None = None
     runtime: Runtime = Runtime()
-    own_metric: PerSample | None = None
     own_risk: Risk | None = None
     _partitions: dict[int, list[NDArray[np.int64]]] = field(default_factory=dict, init=False, repr=False)
 
@@ -85,14 +81,18 @@ class Job:
         if self.build is not None:
             return self.build(seed)
         name, train = network or self.configuration.model, self.data.train
-        return build_model(
-            name, train.shape, outputs(train), seed, vocabulary=train.vocabulary, numbers=train.targets is not None
-        )
+        self.task.check_outputs()
+        return build_model(name, train.shape, self.task.outputs, seed, vocabulary=train.vocabulary)
+
+    @property
+    def task(self) -> Task:
+        """What is learned."""
+        return self.data.task
 
     @property
     def loss(self) -> Loss:
         """What is minimised, `loss(model, batch) -> [batch]`."""
-        return self.own_loss or loss_for(self.data.train)
+        return self.task.loss
 
     def risk(self) -> Risk | None:
         """What samples are judged by where it is not the training risk of their own partition."""
@@ -119,13 +119,7 @@ class Job:
         """What a retrained network is judged by on the test."""
         test = self.data.test
         assert test is not None, "only runs with a test split are judged"
-        if self.own_metric is not None:
-            return own_metric(self.own_metric)
-        if test.targets is None and test.classes and isinstance(test.evaluation_view()[0], tuple | list):
-            return accuracy()
-        if test.targets is None or self.loss is not squared_error:
-            return mean_loss(self.loss)  # what outputs mean is the user's secret: log rates, quantiles, logits
-        return r_squared(test.answers)
+        return self.task.metric(test.answers)
 
     def partitions(self, seed: int) -> list[NDArray[np.int64]]:
         """The positions of every partition under this seed."""
@@ -176,10 +170,10 @@ class Job:
     def check(self) -> None:
         """Refuse what cannot work, before hours are spent on what comes before it."""
         c = self.configuration
-        if c.classless == bool(self.data.train.classes):
-            found = "classes" if self.data.train.classes else "no classes"
+        if c.by_class != self.task.by_class:
+            found = "classes" if self.task.by_class else "no classes"
             raise errors.DataChanged(
-                f"the configuration says classless = {str(c.classless).lower()}, but the data has {found}"
+                f"the configuration says by_class = {str(c.by_class).lower()}, but the data has {found}"
             )
         self.risk()
         surrogates = bool(c.needs() & {"terms", "predictions", "adjoint"}) or c.partitions == 1

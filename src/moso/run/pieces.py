@@ -14,7 +14,6 @@ from torch import nn
 
 from moso.evaluation.baselines import FEWER_STEPS, RS2, FreshSubsets
 from moso.evaluation.metrics import measured
-from moso.evaluation.summary import ACCURACY
 from moso.evidence import Recorder, terms_path, write_terms
 from moso.evidence.estimators import IN_RUN
 from moso.files import clear_away, write_json
@@ -31,6 +30,7 @@ from moso.run.scoring import score_partition
 from moso.run.sharding import LOOKED_AT, SHARDED, is_sharded_done
 from moso.run.training import Training, at_start, checkpoints, is_trained, train_network
 from moso.selection import kept_count
+from moso.tasks.metric import ACCURACY
 from moso.training.in_run import InRun
 from moso.training.loop import Callback, StepPlan, TrainingData, threads, train
 from moso.training.recording import RecordTrajectory, ShowProgress

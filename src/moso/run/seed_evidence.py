@@ -65,8 +65,7 @@ class SeedEvidence:
     @property
     def labels(self) -> NDArray[np.int64] | None:
         """One class a sample; None where there are no classes."""
-        train = self.job.data.train
-        return train.labels if train.classes else None
+        return self.job.data.train.labels if self.job.task.by_class else None
 
     @property
     def form(self) -> Form:

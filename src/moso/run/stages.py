@@ -7,7 +7,6 @@ from typing import Protocol
 
 from moso import errors
 from moso.configuration.resolved_method import ResolvedMethod, all_needs
-from moso.data.samples import outputs
 from moso.evaluation.standings import RANDOM
 from moso.results.directory import surroundings
 from moso.results.overrides import find_overrides
@@ -75,9 +74,7 @@ def begin(job: Job) -> None:
                 "fingerprint": fingerprint,
                 "train": len(train),
                 "test": 0 if job.data.test is None else len(job.data.test),
-                "classes": list(train.classes),
-                "outputs": outputs(train),
-                "numbers": train.targets is not None,
+                **job.task.note(),
                 "shape": list(train.shape),
                 "vocabulary": train.vocabulary,
                 "labels_drawn_at_random": _drawn_ids(job),

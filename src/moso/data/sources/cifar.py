@@ -15,6 +15,7 @@ from moso import errors
 from moso.data.samples import StoredSamples
 from moso.data.sources.plain_pickle import read_plain_pickle
 from moso.data.sources.source import Opened, Request, Source
+from moso.tasks import Classification
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def _split(layout: _Layout, folder: Path, files: tuple[str, ...], classes: list[
             )
         images.append(pixels.reshape(-1, 3, 32, 32))
         labels += own
-    return StoredSamples.from_arrays(np.concatenate(images), labels, classes)
+    return StoredSamples.from_arrays(np.concatenate(images), labels, Classification(classes=tuple(classes)))
 
 
 def _open(layout: _Layout, request: Request) -> Opened:

@@ -6,6 +6,7 @@ The embedded regression: the answer is a number. There is no test split; one is 
 from moso import errors
 from moso.data.samples import StoredSamples
 from moso.data.sources.source import Opened, Request, Source
+from moso.tasks import Regression
 
 
 def open_diabetes(request: Request) -> Opened:
@@ -20,12 +21,12 @@ def open_diabetes(request: Request) -> Opened:
     if request.location:
         raise errors.DatasetNameInvalid(f"data set 'diabetes' takes no path, but was given {request.location!r}")
     features, progression = load_diabetes(return_X_y=True, scaled=False)
-    return StoredSamples.from_arrays(features, targets=progression), None
+    return StoredSamples.from_arrays(features, progression, Regression()), None
 
 
 SOURCE = Source(
     "diabetes",
     "442 patients, ten measurements and a number to predict, inside scikit-learn",
     open_diabetes,
-    numbers=True,
+    task=Regression(),
 )

@@ -21,6 +21,7 @@ from moso.data.images import EncodedReader, Names, Paths
 from moso.data.samples import StoredSamples
 from moso.data.sources.flat_labels import read_flat_labels
 from moso.data.sources.source import Opened, Request, Source
+from moso.tasks import Classification
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 _TEST_FOLDERS = ("val", "validation", "test")
@@ -137,7 +138,7 @@ def _samples(
     labels = np.array([numbers[folder] for folder in own_folders], dtype=np.int64)
     column = pa.array(ids)
     reader = EncodedReader.measured(Paths(root, column), Names(column, f"{root}/"), len(ids), request.resize)
-    return StoredSamples(column, labels, classes, reader)
+    return StoredSamples(column, Classification(classes=classes), labels, reader)
 
 
 SOURCE = Source(

@@ -38,7 +38,8 @@ def open_huggingface(request: Request) -> Opened:
     if "train" not in splits:
         raise errors.SplitMissing(f"data set {name!r} has no split 'train'; it has: {', '.join(splits)}")
     described = splits["train"].features.to_dict()
-    columns = choose_columns(splits["train"].features.arrow_schema, options, described, f"{name} (train)")
+    schema = splits["train"].features.arrow_schema
+    columns = choose_columns(schema, options, described, f"{name} (train)", request.task)
     names = class_names(described, columns.label)
     train = table_samples(_table(splits["train"], columns), columns, names, f"{name} (train)", request.resize)
     for split in _TEST_SPLITS:

@@ -35,12 +35,3 @@ def split_options(location: str, known: Sequence[str] = OPTIONS) -> tuple[str, M
             f"{place!r} has a label and a target: ?label=COLUMN is for classes, ?target=COLUMN for numbers"
         )
     return place, options
-
-
-def predicts_numbers(location: str) -> bool:
-    """Whether the options say that a number is to be predicted.
-
-    >>> predicts_numbers("houses.parquet?target=price"), predicts_numbers("houses.parquet")
-    (True, False)
-    """
-    return any(name == "target" for name, _ in parse_qsl(location.partition("?")[2]))

@@ -50,7 +50,7 @@ def open_parquet(request: Request) -> Opened:
     schema = _schema(train_files[0])
     described = description(schema)
     where = _where(train_files)
-    columns = choose_columns(schema, options, described, where)
+    columns = choose_columns(schema, options, described, where, request.task)
     classes = class_names(described, columns.label) or _listed_classes(train_files[0].parent, columns.label)
     train = _samples(train_files, columns, classes, request)
     for files in test_candidates:

@@ -4,13 +4,14 @@ A new one of ours is a file and a line here.
 """
 
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 from moso import errors
 from moso.data.sources import cifar, diabetes, digits, folder, huggingface, parquet, text
-from moso.data.sources.location import predicts_numbers
 from moso.data.sources.source import Opened, Request, Source
 from moso.errors import unknown_name
 from moso.registry import Registry
+from moso.tasks import Classification, Regression, Task
 
 SOURCES = Registry(
     "data set",
@@ -29,8 +30,10 @@ SOURCES = Registry(
 )
 
 
-def open_source(name: str, resize: int | None, memory_limit: int) -> Opened:
+def open_source(name: str, resize: int | None, memory_limit: int, task: str = "") -> Opened:
     """The splits of the data set called `name`: `digits`, `folder:PATH`, ...
+
+    `task` names what is to be learned; refused where the data set is about something else.
 
     >>> open_source("digit", None, 2**30)
     Traceback (most recent call last):
@@ -40,7 +43,10 @@ def open_source(name: str, resize: int | None, memory_limit: int) -> Opened:
     scheme, _, location = name.partition(":")
     source = SOURCES.find(scheme)
     if source is not None:
-        return source.open(Request(location, resize, memory_limit))
+        train, test = source.open(Request(location, resize, memory_limit, task))
+        if task and train.task.name != task:
+            raise errors.SettingsConflict(f"{name} is for task {train.task.name!r}, not {task!r}; leave --task out")
+        return train, test
     if name and Path(name).exists():
         suffix = Path(name).suffix.lower()
         kind = {".parquet": "parquet", **dict.fromkeys((".txt", ".tsv", ".csv", ".jsonl"), "text")}.get(
@@ -50,15 +56,18 @@ def open_source(name: str, resize: int | None, memory_limit: int) -> Opened:
     raise unknown_name("data set", name, [source.usage for source in SOURCES.all().values()])
 
 
-def answers_are_numbers(name: str) -> bool:
-    """Whether the data set called `name` has numbers to predict and no classes, without opening it.
+def expected_task(name: str) -> Task:
+    """What is learned from the data set called `name`, as far as the name tells; the data set is not opened.
 
-    >>> answers_are_numbers("diabetes"), answers_are_numbers("digits"), answers_are_numbers("parquet:a?target=b")
-    (True, False, True)
+    >>> expected_task("diabetes").name, expected_task("digits").name, expected_task("parquet:a?target=b").name
+    ('regression', 'classification', 'regression')
     """
     scheme, _, location = name.partition(":")
     source = SOURCES.find(scheme)
-    return source is not None and (source.numbers or predicts_numbers(location))
+    if source is None:
+        return Classification()
+    has_target = any(option == "target" for option, _ in parse_qsl(location.partition("?")[2]))
+    return Regression() if has_target else source.task
 
 
 def fitting(name: str) -> tuple[str, str]:
@@ -70,7 +79,7 @@ def fitting(name: str) -> tuple[str, str]:
     source = SOURCES.find(name.partition(":")[0])
     if source is not None and source.fits is not None:
         return source.fits
-    return ("mlp-w32", "table") if answers_are_numbers(name) else ("convnet", "cpu-small")
+    return ("convnet", "cpu-small") if expected_task(name).by_class else ("mlp-w32", "table")
 
 
 def may_have_pictures(name: str) -> bool:
@@ -80,4 +89,4 @@ def may_have_pictures(name: str) -> bool:
     (True, False, False)
     """
     source = SOURCES.find(name.partition(":")[0])
-    return (source is None or source.pictures) and not answers_are_numbers(name)
+    return (source is None or source.pictures) and expected_task(name).by_class

@@ -5,10 +5,11 @@ noise, held-out tests and normalisation are the same for all of them and live in
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from moso.data.readers import MEMORY_LIMIT_BYTES
 from moso.data.samples import StoredSamples
+from moso.tasks import Classification, Task
 
 # The training split, and the test split if the source has one.
 Opened = tuple[StoredSamples, StoredSamples | None]
@@ -16,11 +17,15 @@ Opened = tuple[StoredSamples, StoredSamples | None]
 
 @dataclass(frozen=True)
 class Request:
-    """What a source is asked to open: `location` is what the user wrote after the source's name and a colon."""
+    """What a source is asked to open: `location` is what the user wrote after the source's name and a colon.
+
+    `task` is the name of what is to be learned; where it is empty, the source says.
+    """
 
     location: str = ""
     resize: int | None = None
     memory_limit: int = MEMORY_LIMIT_BYTES
+    task: str = ""
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,7 @@ class Source:
         usage: How a user writes it; what stands before the colon is its name.
         description: What it is, for the listing.
         open: From a request to the training split, and the test split if there is one.
-        numbers: Its answers are numbers to predict; elsewhere `?target=COLUMN` says so.
+        task: What is learned from it; `?target=COLUMN` makes it a regression.
         fits: The network and the recipe that fit it, if others than those of pictures or numbers.
         pictures: Its inputs may be pictures.
     """
@@ -39,7 +44,7 @@ class Source:
     usage: str
     description: str
     open: Callable[[Request], Opened]
-    numbers: bool = False
+    task: Task = field(default_factory=Classification)
     fits: tuple[str, str] | None = None
     pictures: bool = True
 

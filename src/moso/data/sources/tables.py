@@ -7,7 +7,7 @@ binary), or numeric columns and lists of numbers, which are joined to one vector
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,11 @@ from moso import errors
 from moso.columns import arange, empty_column
 from moso.data.images import Column, EncodedReader, Names
 from moso.data.readers import Reader
-from moso.data.samples import StoredSamples, check_labels, check_targets
+from moso.data.samples import StoredSamples
 from moso.errors import MosoError
+from moso.tasks import Classification, Regression, Task, find_task
+from moso.tasks.classification import check_labels
+from moso.tasks.task import Answers
 
 LABEL_NAMES = ("label", "labels", "target", "fine_label")
 # Columns that number the rows; a network must not learn from them.
@@ -29,22 +32,24 @@ _ROW_NAMES = ("id", "index", "__index_level_0__")
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that matter: the answer (a class, or else `numbers`), and either an image or features."""
+    """The columns that matter: the answer and what is learned from it, and either an image or features."""
 
     label: str
+    task: Task
     image: str | None
     features: tuple[str, ...] = ()
-    numbers: bool = False
 
     def all(self) -> list[str]:
         """Every column to be read."""
         return [self.label, self.image] if self.image is not None else [self.label, *self.features]
 
 
-def choose_columns(schema: pa.Schema, options: Mapping[str, str], described: Mapping[str, Any], where: str) -> Columns:
+def choose_columns(
+    schema: pa.Schema, options: Mapping[str, str], described: Mapping[str, Any], where: str, task: str = ""
+) -> Columns:
     """The columns the options name, or else the ones that look right.
 
-    `described` is Hugging Face's description of the columns, if there is one.
+    `described` is Hugging Face's description of the columns, if there is one; `task` names what is to be learned.
 
     >>> schema = pa.schema({"x": pa.float32(), "y": pa.float32(), "id": pa.int64(), "label": pa.int64()})
     >>> choose_columns(schema, {}, {}, "points.parquet").features
@@ -54,32 +59,33 @@ def choose_columns(schema: pa.Schema, options: Mapping[str, str], described: Map
     for column in [*named, *_listed(options)]:
         if column not in schema.names:
             raise errors.ColumnMissing(f"{where} has no column {column!r}; it has: {', '.join(schema.names)}")
-    label, numbers = choose_answer(schema.names, options, where)
+    label, wanted = choose_answer(schema.names, options, where, task)
     if "features" in options:
-        return Columns(label, None, _listed(options), numbers)
+        return Columns(label, wanted, None, _listed(options))
     image = options.get("image") or _image_column(schema, described, where)
     if image is not None:
         if not _holds_images(schema.field(image).type):
             raise errors.ColumnType(f"column {image!r} of {where} holds {schema.field(image).type}, not encoded images")
-        return Columns(label, image, numbers=numbers)
-    return Columns(label, None, _feature_columns(schema, label, described, where), numbers)
+        return Columns(label, wanted, image)
+    return Columns(label, wanted, None, _feature_columns(schema, label, described, where))
 
 
-def choose_answer(names: Sequence[str], options: Mapping[str, str], where: str) -> tuple[str, bool]:
-    """The column with the answers, and whether they are numbers to predict and not classes.
+def choose_answer(names: Sequence[str], options: Mapping[str, str], where: str, task: str = "") -> tuple[str, Task]:
+    """The column with the answers, and what is learned from it: the task of this name, or the one that fits.
 
-    >>> choose_answer(["text", "target"], {}, "a.csv"), choose_answer(["text", "price"], {"target": "price"}, "b.csv")
-    (('target', False), ('price', True))
+    >>> column, task = choose_answer(["text", "price"], {"target": "price"}, "b.csv")
+    >>> column, task.name, choose_answer(["text", "target"], {}, "a.csv")[1].name
+    ('price', 'regression', 'classification')
     """
     if "target" in options:
-        return options["target"], True
+        return options["target"], find_task(task or Regression.name)
     label = options.get("label") or next((name for name in LABEL_NAMES if name in names), None)
     if label is None:
         raise errors.ColumnMissing(
             f"{where} has no column {', '.join(LABEL_NAMES[:-1])} or {LABEL_NAMES[-1]}; name one of its columns "
             f"({', '.join(names)}) as the label, with ?label=COLUMN, or as a number to predict, with ?target=COLUMN"
         )
-    return label, False
+    return label, find_task(task or Classification.name)
 
 
 def _listed(options: Mapping[str, str]) -> tuple[str, ...]:
@@ -223,12 +229,10 @@ def table_samples(
     """The rows of a table as samples; ids are row numbers."""
     if table.num_rows == 0:
         raise errors.DataEmpty(f"{where} has no rows")
-    labels, names, numbers = _answers(table, columns, classes, where)
+    task, targets = _answers(table, columns, classes, where)
     if columns.image is None:
         features = features_of(table, columns.features, where).astype(np.float32, copy=False)
-        if numbers is not None:
-            return StoredSamples.from_arrays(features, targets=numbers)
-        return StoredSamples.from_arrays(features, labels, names)
+        return StoredSamples.from_arrays(features, targets, task)
     ids = pa.array(np.arange(table.num_rows))
     images = table[columns.image]
     if pa.types.is_struct(images.type):
@@ -237,7 +241,7 @@ def table_samples(
     else:
         encoded = Column(images)
     reader = EncodedReader.measured(encoded, Names(ids, f"{where} row "), table.num_rows, resize)
-    return StoredSamples(ids, labels, names, reader, targets=numbers)
+    return StoredSamples(ids, task, targets, reader)
 
 
 def numbered_samples(
@@ -246,31 +250,21 @@ def numbered_samples(
     """Rows whose numbers are in a reader already; `answers` has the label alone."""
     if answers.num_rows == 0:
         raise errors.DataEmpty(f"{where} has no rows")
-    labels, names, numbers = _answers(answers, columns, classes, where)
-    return StoredSamples(pa.array(arange(len(labels))), labels, names, reader, targets=numbers)
+    task, targets = _answers(answers, columns, classes, where)
+    return StoredSamples(pa.array(arange(len(targets))), task, targets, reader)
 
 
-def _answers(
-    table: pa.Table, columns: Columns, classes: Sequence[str] | None, where: str
-) -> tuple[NDArray[np.int64], tuple[str, ...], NDArray[np.float32] | None]:
-    """Class indices and names, and numbers to predict where the answers are such."""
+def _answers(table: pa.Table, columns: Columns, classes: Sequence[str] | None, where: str) -> tuple[Task, Answers]:
+    """The task that knows the answers, and the answers."""
     column = table[columns.label]
-    if columns.numbers:
-        targets = read_target_column(column, f"column {columns.label!r} of {where}")
-        return np.zeros(table.num_rows, dtype=np.int64), (), targets
-    return *read_label_column(column, classes, where), None
-
-
-def read_target_column(column: pa.ChunkedArray, where: str) -> NDArray[np.float32]:
-    """Numbers to predict: one a row, or a list of equal length in every row.
-
-    >>> read_target_column(pa.chunked_array([[1.5, 2.0]]), "prices")
-    array([1.5, 2. ], dtype=float32)
-    """
+    if columns.task.answers_are_classes:
+        labels, names = read_label_column(column, classes, where)
+        return replace(columns.task, classes=names), labels
+    where = f"column {columns.label!r} of {where}"
     if not _is_numeric(column.type):
         raise errors.ColumnType(f"{where} holds {column.type}, not numbers to predict")
     try:
-        return check_targets(_numbers(column, where))
+        return columns.task.read(_numbers(column, where))
     except MosoError as problem:
         raise type(problem)(f"{where}: {problem}") from problem
 

@@ -10,6 +10,7 @@ row numbers.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from moso import errors
-from moso.data.samples import StoredSamples, check_targets
+from moso.data.samples import StoredSamples
 from moso.data.sources.location import split_options
 from moso.data.sources.parquet import description
 from moso.data.sources.source import Opened, Request, Source
 from moso.data.sources.tables import choose_answer, class_names, read_label_column
 from moso.data.sources.text_files import SUFFIXES, Record, read_records
 from moso.data.tokenizer import TextReader
+from moso.tasks import Classification, Task
 
 OPTIONS = ("text", "label", "target")
 TEXT_NAMES = ("text", "sentence", "question")
@@ -35,8 +37,8 @@ _TREC = (".txt", ".label")
 def open_text(request: Request) -> Opened:
     """The training and test split of a file or folder."""
     train_file, test_file, options = find_text(request.location)
-    train = _samples(train_file, options, None)
-    return train, None if test_file is None else _samples(test_file, options, train.classes)
+    train = _samples(train_file, options, request.task, None)
+    return train, None if test_file is None else _samples(test_file, options, request.task, train.classes)
 
 
 def find_text(location: str) -> tuple[Path, Path | None, Mapping[str, str]]:
@@ -65,8 +67,8 @@ def _of_split(folder: Path, name: str) -> Path | None:
     return files[0] if files else None
 
 
-def columns_of(file: Path, names: Sequence[str], options: Mapping[str, str]) -> tuple[str, str, bool]:
-    """The columns of the text and of the answer, and whether the answer is a number."""
+def columns_of(file: Path, names: Sequence[str], options: Mapping[str, str], task: str = "") -> tuple[str, str, Task]:
+    """The columns of the text and of the answer, and what is learned: the task of this name, or the one that fits."""
     for column in options.values():
         if column not in names:
             raise errors.ColumnMissing(f"{file} has no column {column!r}; it has: {', '.join(names)}")
@@ -78,26 +80,25 @@ def columns_of(file: Path, names: Sequence[str], options: Mapping[str, str]) -> 
         )
     if file.suffix.lower() in _TREC:
         options = {"label": "coarse", **options}
-    return text, *choose_answer(names, options, str(file))
+    return text, *choose_answer(names, options, str(file), task)
 
 
-def _samples(file: Path, options: Mapping[str, str], classes: Sequence[str] | None) -> StoredSamples:
+def _samples(file: Path, options: Mapping[str, str], wanted: str, classes: Sequence[str] | None) -> StoredSamples:
     texts: list[str] = []
     answers: list[Any] = []
     text = answer = ""
-    numbers = False
+    task: Task = Classification()
     for record in read_records(file):
         if not texts:
-            text, answer, numbers = columns_of(file, list(record.values), options)
+            text, answer, task = columns_of(file, list(record.values), options, wanted)
         texts.append(_text(record, text))
-        answers.append(_number(record, answer) if numbers else _label(record, answer))
+        answers.append(_label(record, answer) if task.answers_are_classes else _number(record, answer))
     if not texts:
         raise errors.DataEmpty(f"{file} holds no texts")
     ids = pa.array(np.arange(len(texts)))
     reader = TextReader(pa.array(texts, pa.large_string()))
-    if numbers:
-        labels = np.zeros(len(texts), dtype=np.int64)
-        return StoredSamples(ids, labels, (), reader, targets=check_targets(answers))
+    if not task.answers_are_classes:
+        return StoredSamples(ids, *task.read(answers), reader)
     if classes is None and file.suffix.lower() == ".parquet":
         classes = class_names(description(pq.read_schema(file)), answer)
     try:
@@ -107,7 +108,7 @@ def _samples(file: Path, options: Mapping[str, str], classes: Sequence[str] | No
             f"labels in {file} are of different kinds ({problem}); use names or whole numbers"
         ) from problem
     labels, names = read_label_column(column, classes, str(file))
-    return StoredSamples(ids, labels, names, reader)
+    return StoredSamples(ids, replace(task, classes=names), labels, reader)
 
 
 def _value(record: Record, column: str) -> Any:

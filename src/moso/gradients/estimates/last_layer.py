@@ -90,7 +90,7 @@ class Factored:
 def last_layer_gradients(point: Point, batches: Batches, layer: str | None = None) -> Factored:
     """The gradients of all samples by the linear layer of this name; without one, by the classifier.
 
-    >>> from moso.gradients.losses import cross_entropy
+    >>> from moso.tasks import cross_entropy
     >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
     >>> point = Point.of(model, cross_entropy)
     >>> factors = last_layer_gradients(point, lambda: [(torch.zeros(5, 4), torch.zeros(5, dtype=torch.long))])
@@ -115,7 +115,7 @@ def last_layer_time_step(point: Point, batches: Batches, groups: Groups = (), la
 
     Keeps `in + out` numbers per sample until the mean is known. `groups` are those of all parameters.
 
-    >>> from moso.gradients.losses import cross_entropy
+    >>> from moso.tasks import cross_entropy
     >>> batches = lambda: [(torch.eye(2), torch.tensor([0, 1]))]
     >>> last_layer_time_step(Point.of(torch.nn.Linear(2, 2), cross_entropy), batches).dot.shape
     (1, 2)

@@ -21,7 +21,7 @@ from moso.gradients.watching.folding import Fold, Folding, folded_values, folds_
 def mean_gradient(point: Point, batches: Batches) -> Tensors:
     """`G`, the gradient of the mean loss over all batches.
 
-    >>> from moso.gradients.losses import cross_entropy
+    >>> from moso.tasks import cross_entropy
     >>> model = torch.nn.Linear(2, 2)
     >>> mean = mean_gradient(Point.of(model, cross_entropy), lambda: [(torch.eye(2), torch.tensor([0, 1]))])
     >>> mean["weight"].shape

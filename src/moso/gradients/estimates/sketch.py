@@ -44,7 +44,7 @@ PIECE = 64
 def sketches(point: Point, batches: Batches, *, numbers: int = NUMBERS, seed: int = 0) -> torch.Tensor:
     """The sketch of every sample's gradient, `[samples, d]` float32 with `d <= numbers`; products are unbiased.
 
-    >>> from moso.gradients.losses import cross_entropy
+    >>> from moso.tasks import cross_entropy
     >>> point = Point.of(torch.nn.Linear(100, 10), cross_entropy)
     >>> sketches(point, lambda: [(torch.ones(3, 100), torch.tensor([0, 1, 2]))], numbers=64).shape
     torch.Size([3, 60])
@@ -63,7 +63,7 @@ def sketched_time_step(
 
     Keeps the sketches until their mean is known, four times `numbers` bytes per sample.
 
-    >>> from moso.gradients.losses import cross_entropy
+    >>> from moso.tasks import cross_entropy
     >>> batches = lambda: [(torch.eye(2), torch.tensor([0, 1]))]
     >>> sketched_time_step(Point.of(torch.nn.Linear(2, 2), cross_entropy), batches).dot.shape
     (1, 2)

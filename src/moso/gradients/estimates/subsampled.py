@@ -31,7 +31,7 @@ def subsampled_time_step(
     is 0 outside of it.
 
     >>> import torch
-    >>> from moso.gradients.losses import cross_entropy
+    >>> from moso.tasks import cross_entropy
     >>> inputs, labels = torch.eye(3), torch.tensor([0, 1, 0])
     >>> point = Point.of(torch.nn.Linear(3, 2), cross_entropy)
     >>> step = subsampled_time_step(

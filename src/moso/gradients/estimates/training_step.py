@@ -38,7 +38,7 @@ _IN_TRAINING = {func: replace(OPERATIONS[func], holds=lambda given: True) for fu
 class TrainingStepProducts:
     """Watches training steps of a network, whose own parameters and buffers are used.
 
-    >>> from moso.gradients.losses import cross_entropy
+    >>> from moso.tasks import cross_entropy
     >>> model, batch = nn.Linear(2, 2), (torch.eye(2), torch.tensor([0, 1]))
     >>> live = TrainingStepProducts(model, cross_entropy, batch)
     >>> live.losses(batch, {"weight": torch.ones(2, 2)}).mean().backward()

@@ -51,7 +51,7 @@ class Content:
     def importance(self) -> NDArray[np.int64]:
         """All positions, those first that a person wants to see."""
         table = self.run.table()
-        labels = table["label"].to_numpy() if self.about["classes"] else None
+        labels = table["label"].to_numpy() if self.run.task.by_class else None
         doubted = np.zeros(self.samples, dtype=bool)
         for name in ("drawn", "suspected"):
             doubted |= np.asarray(self.columns[name].read()) if name in self.columns else False
@@ -62,7 +62,7 @@ class Content:
 def gather(run: Run) -> Content:
     """What there is to know about a run, finished or not."""
     described = run.manifest.get("dataset", {})
-    classes: list[str] = described.get("classes", [])
+    task = run.task
     about, columns = sample_columns(run)
     samples = described["train"] if columns else 0
     evidence, more = evidence_columns(run) if samples else ({}, {})
@@ -70,10 +70,10 @@ def gather(run: Run) -> Content:
     about |= {
         "version": __version__,
         "samples": samples,
-        "classes": classes,
+        "classes": list(task.classes),
         "partitions": run.configuration.partitions,
         "seed": run.configuration.seed,
-        "in_page": [name for name in IN_PAGE if classes or name not in ("balanced", "proportional")],
+        "in_page": [name for name in IN_PAGE if task.by_class or name not in ("balanced", "proportional")],
         "methods": _methods(run, about),
         "choice": _choice(run),
         "evidence": evidence,
@@ -85,7 +85,7 @@ def gather(run: Run) -> Content:
     }
     shown = SamplePreview.open(run) if samples else None
     if shown is not None:
-        columns |= _source_labels(shown, columns, len(classes))
+        columns |= _source_labels(shown, columns, len(task.classes))
     about["shown"] = {
         "kind": shown.kind if shown else "none",
         "note": _note(shown),

@@ -26,18 +26,12 @@ def facts(run: Run) -> list[str]:
     if described:
         found.append(f"{count_of(described['train'], 'sample')} to train on")
         found.append(f"{described['test']:,} to test on")
-        found.append(_what_is_learned(described))
+        found.append(run.task.learned)
     if c.label_noise:
         found.append(f"{percent(c.label_noise)} of labels drawn at random")
     if c.labels:
         found.append("labels replaced")
     return [*found, f"network {c.model}", f"recipe {c.recipe}", count_of(c.seeds, "seed")]
-
-
-def _what_is_learned(described: dict[str, Any]) -> str:
-    if described["classes"]:
-        return count_of(len(described["classes"]), "class")
-    return count_of(described["outputs"], "number") + " to predict" if described["numbers"] else "no classes"
 
 
 def settings(run: Run) -> list[tuple[str, Rows]]:
@@ -48,7 +42,7 @@ def settings(run: Run) -> list[tuple[str, Rows]]:
         fingerprints = ", ".join(f"{split} {value}" for split, value in described["fingerprint"].items())
         data += [
             ("samples", f"{described['train']:,} to train on, {described['test']:,} to test on"),
-            ("learned", _what_is_learned(described)),
+            ("learned", run.task.learned),
             ("one input", _input(described)),
             ("labels drawn at random", f"{len(described['labels_drawn_at_random']):,}"),
             ("fingerprint", fingerprints),

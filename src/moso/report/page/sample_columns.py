@@ -15,6 +15,7 @@ from moso.report.page.page_columns import Column, smallest
 from moso.report.run_views import drawn_at_random, plotted_scores, selector_key
 from moso.results.reading import Run
 from moso.results.selections import read_selection
+from moso.tasks import Task
 
 Columns = dict[str, Column]
 # Rows of a memory map that are looked at together.
@@ -32,7 +33,7 @@ def sample_columns(run: Run) -> tuple[dict[str, Any], Columns]:
     scores = {name: values for name, values in run.scores().items() if np.isfinite(values).all()}
     if not scores:
         return {"scores": [], "selections": [], "ids": "range"}, {}
-    table, classes = run.table(), run.manifest["dataset"]["classes"]
+    table, task = run.table(), run.task
     about: dict[str, Any] = {"ids": "range", "predictions": NO_PREDICTIONS}
     columns: Columns = {}
     kind, ids = id_column(table["id"].combine_chunks())
@@ -42,7 +43,7 @@ def sample_columns(run: Run) -> tuple[dict[str, Any], Columns]:
     order = order_by_id(table["id"].to_numpy())
     if order is not None:
         columns["by-id"] = Column("uint32", len(order), lambda: order)
-    columns |= _answers(table["label"].combine_chunks(), classes)
+    columns |= _answers(table["label"].combine_chunks(), task)
     parts = table["partition"].to_numpy()
     columns["partition"] = Column(smallest(int(parts.max()) + 1), len(parts), lambda: parts)
     meant = [name for name in plotted_scores(run) if name in scores]
@@ -55,7 +56,7 @@ def sample_columns(run: Run) -> tuple[dict[str, Any], Columns]:
     suspected = _suspected(run.directory.root / "suspects" / "suspects.parquet", table["id"])
     if suspected is not None:
         columns["suspected"] = Column("bits", len(parts), lambda: suspected)
-    predicted = _predictions(run.directory.root, len(parts), table["label"].to_numpy() if classes else None)
+    predicted = _predictions(run.directory.root, len(parts), table["label"].to_numpy() if task.by_class else None)
     if predicted:
         about["predictions"] = ""
         columns |= predicted
@@ -88,16 +89,21 @@ def order_by_id(ids: NDArray[Any]) -> NDArray[np.int64] | None:
     return None if (np.diff(order) > 0).all() else order
 
 
-def _answers(labels: pa.Array, classes: list[str]) -> Columns:
+def _answers(labels: pa.Array, task: Task) -> Columns:
+    """The column of answers as the task wrote it: classes, numbers, lists of numbers, texts, or nothing."""
     count = len(labels)
-    if classes:
-        return {"label": Column(smallest(len(classes)), count, labels.to_numpy)}
+    if task.by_class:
+        return {"label": Column(smallest(len(task.classes)), count, labels.to_numpy)}
     if pa.types.is_null(labels.type):
         return {}
-    if pa.types.is_list(labels.type):
-        texts = [", ".join(f"{number:.4g}" for number in row) for row in labels.to_pylist()]
+    if pa.types.is_list(labels.type) or pa.types.is_string(labels.type):
+        texts = [row if isinstance(row, str) else _numbers(row) for row in labels.to_pylist()]
         return {"answers": Column("texts", count, lambda: texts)}
     return {"answer": Column("float64", count, labels.to_numpy)}
+
+
+def _numbers(row: list[Any]) -> str:
+    return ", ".join(_numbers(one) if isinstance(one, list) else f"{one:.4g}" for one in row)
 
 
 def _suspected(path: Path, ids: pa.ChunkedArray) -> NDArray[np.bool_] | None:

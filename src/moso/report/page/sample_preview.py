@@ -46,23 +46,30 @@ class SamplePreview:
         """What samples are."""
         if self.samples is None:
             return "none"
-        if self.samples.text(int(self.places[0])) is not None:
+        first = self._preview(0)
+        if isinstance(first, str):
             return "texts"
-        return "pictures" if self.picture(0) is not None or self.problems else "rows"
+        return "pictures" if first is not None or self.problems else "rows"
 
-    def picture(self, position: int) -> Image.Image | None:
-        """A sample's picture; None where it has none, or where it can no longer be read."""
+    def _preview(self, position: int) -> Image.Image | str | None:
+        """What the task shows of a sample; None where it has no picture or text, or can no longer be read."""
         if self.samples is None:
             return None
         try:
-            return self.samples.picture(int(self.places[position]))
+            return self.samples.task.preview(self.samples, int(self.places[position]))
         except (MosoError, OSError) as problem:
             self.problems.append(str(problem))
             return None
 
+    def picture(self, position: int) -> Image.Image | None:
+        """A sample's picture; None where it has none, or where it can no longer be read."""
+        found = self._preview(position)
+        return None if isinstance(found, str) else found
+
     def text(self, position: int) -> str:
         """A sample's text, or the beginning of a long one."""
-        return shortened("" if self.samples is None else self.samples.text(int(self.places[position])) or "")
+        found = self._preview(position)
+        return shortened(found) if isinstance(found, str) else ""
 
     @property
     def width(self) -> int:
@@ -77,25 +84,24 @@ class SamplePreview:
 
     def source_labels(self) -> NDArray[np.int64] | None:
         """The class index that the source gives every sample; None where it cannot be asked or has no classes."""
-        if self.samples is None or not self.samples.classes:
+        if self.samples is None or not self.samples.task.by_class:
             return None
         return np.asarray(self.samples.labels[self.places])
 
 
 def _found_again(run: Run, originals: Originals) -> NDArray[np.int64]:
     """Where the source has every sample; refused where one is gone, or of another class than when the run was made."""
-    table, described = run.table(), run.manifest["dataset"]
+    table, task = run.table(), run.task
     ids, source = table["id"].combine_chunks(), originals.samples
     found = pc.index_in(ids, source.ids.cast(ids.type))
     if found.null_count:
         originals.position(ids[pc.index(pc.is_null(found), True).as_py()].as_py())  # which says what is missing
     places: NDArray[np.int64] = found.to_numpy(zero_copy_only=False).astype(np.int64)
-    classes = described["classes"]
-    if not classes or run.configuration.labels is not None:
+    if not task.by_class or run.configuration.labels is not None:
         return places
     names = np.array(source.classes, dtype=object)[source.labels[places]]
-    expected = np.array(classes, dtype=object)[table["label"].to_numpy()]
-    drawn = set(described["labels_drawn_at_random"])
+    expected = np.array(task.classes, dtype=object)[table["label"].to_numpy()]
+    drawn = set(run.manifest["dataset"]["labels_drawn_at_random"])
     for position in np.flatnonzero(names != expected).tolist():
         name = ids[position].as_py()
         if name not in drawn:

@@ -1,0 +1,30 @@
+"""What a network is to learn: one file per task, owned by the data set. Nobody here knows samples or networks."""
+
+from moso.tasks.classification import Classification, cross_entropy
+from moso.tasks.metric import Measure, Metric, PerSample, mean_loss, own_metric
+from moso.tasks.multi_label import MultiLabel
+from moso.tasks.own import OwnTask
+from moso.tasks.registry import TASKS, find_task, fitting_task, noted_task
+from moso.tasks.regression import Regression, squared_error
+from moso.tasks.task import Loss, Task, unread
+
+__all__ = [
+    "TASKS",
+    "Classification",
+    "Loss",
+    "Measure",
+    "Metric",
+    "MultiLabel",
+    "OwnTask",
+    "PerSample",
+    "Regression",
+    "Task",
+    "cross_entropy",
+    "find_task",
+    "fitting_task",
+    "mean_loss",
+    "noted_task",
+    "own_metric",
+    "squared_error",
+    "unread",
+]

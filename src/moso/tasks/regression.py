@@ -1,0 +1,100 @@
+"""Regression: an answer is a number, or several."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import nn
+
+from moso import errors
+from moso.tasks.metric import R_SQUARED, Batch, Metric, mean_loss
+from moso.tasks.task import Answers, Task
+
+
+def squared_error(model: nn.Module, batch: Batch) -> torch.Tensor:
+    """The loss for numbers: `batch` is `(inputs, targets)`, the result one mean squared error per sample, `[batch]`.
+
+    >>> squared_error(nn.Linear(2, 1), (torch.zeros(4, 2), torch.zeros(4))).shape
+    torch.Size([4])
+    """
+    inputs, targets = batch
+    squares: torch.Tensor = (like(model(inputs), targets) - targets).square()
+    return squares if squares.ndim == 1 else squares.flatten(1).mean(1)
+
+
+def like(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Outputs in the shape of targets: a network with one output gives `[batch, 1]` where targets are `[batch]`."""
+    if outputs.numel() != targets.numel():
+        raise errors.ModelUnsuitable(
+            f"the network gives {tuple(outputs.shape)} for targets of shape {tuple(targets.shape)}; "
+            "there must be one output a number to predict"
+        )
+    return outputs.reshape(targets.shape)
+
+
+def r_squared(targets: Answers) -> Metric:
+    """The share of the test targets' variance that is explained, the mean over all numbers of a sample.
+
+    `targets: [n]` or `[n, numbers]` are those of the whole test, in the units that batches have them in. The mean over
+    samples of `1 - error^2 / variance` is R².
+    """
+    variance = torch.as_tensor(np.asarray(targets, dtype=np.float64).var(axis=0))
+    if (variance <= 0).any():
+        raise errors.NothingToMeasure(
+            f"all {len(targets)} test targets are equal, so there is nothing to explain and no R²"
+        )
+
+    def explained(model: nn.Module, batch: Batch) -> torch.Tensor:
+        inputs, answers = batch
+        residuals = like(model(inputs), answers).cpu().double() - answers.cpu().double()
+        shares: torch.Tensor = 1 - residuals.square() / variance
+        return shares if shares.ndim == 1 else shares.flatten(1).mean(1)
+
+    return Metric(R_SQUARED, explained)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Regression(Task):
+    """Squared error, judged by R²; one output per number.
+
+    >>> task, targets = Regression().read([[0.5, 1], [1.5, 2]])
+    >>> task.outputs, task.learned, targets.dtype
+    (2, '2 numbers to predict', dtype('float32'))
+    """
+
+    name: ClassVar[str] = "regression"
+    answers_are_normalised: ClassVar[bool] = True
+    counted_as: ClassVar[tuple[str, str]] = ("number to predict", "numbers to predict")
+    losses = staticmethod(squared_error)
+
+    def usual_metric(self, answers: Answers) -> Metric:
+        """R²; with another loss its mean, because outputs then mean what the user says: rates, quantiles, logits."""
+        return r_squared(answers) if self.loss is squared_error else mean_loss(self.loss)
+
+    def read(self, answers: ArrayLike) -> tuple[Self, NDArray[np.float32]]:
+        """Check numbers, `[n]` or `[n, numbers]`."""
+        targets = check_targets(answers)
+        return replace(self, width=int(np.prod(targets.shape[1:], dtype=np.int64))), targets
+
+
+def check_targets(targets: ArrayLike) -> NDArray[np.float32]:
+    """Numbers to predict as float32, `[n]` or `[n, numbers]`, refused where one is missing or infinite.
+
+    >>> check_targets([1, 2.5])
+    array([1. , 2.5], dtype=float32)
+    """
+    array = np.asarray(targets)
+    if array.ndim not in (1, 2) or 0 in array.shape[1:]:
+        raise errors.ShapeMismatch(f"targets must be one number a sample or a row of them, not of shape {array.shape}")
+    if array.dtype.kind not in "iufb":
+        raise errors.LabelInvalid(f"targets must be numbers, not {array.dtype}")
+    with np.errstate(over="ignore"):
+        numbers = array.astype(np.float32)
+    bad = ~np.isfinite(numbers).reshape(len(numbers), -1).all(axis=1)
+    if bad.any():
+        raise errors.ValuesNotFinite(
+            f"target of sample {int(np.argmax(bad))} is missing or infinite ({int(bad.sum())} are in all)"
+        )
+    return numbers

@@ -16,8 +16,8 @@ from moso.gradients import (
     Point,
     cross_entropy,
     directional_derivatives,
+    fallback,
     mean_gradient,
-    slow,
     squared_norms,
     time_step,
     trust,
@@ -70,7 +70,7 @@ def test_terms_do_not_depend_on_batch_size_or_chunk(size, monkeypatch):
     model, inputs, labels = problem()
     point = Point.of(model, cross_entropy)
     whole = time_step(point, batches_of(inputs, labels, 20))
-    monkeypatch.setattr(slow, "CHUNK_BYTES", 1)  # one sample's gradient at a time
+    monkeypatch.setattr(fallback, "CHUNK_BYTES", 1)  # one sample's gradient at a time
     monkeypatch.setattr(layer_parts, "AT_ONCE", 0)
     parts = time_step(point, batches_of(inputs, labels, size))
     np.testing.assert_allclose(whole.dot, parts.dot, rtol=1e-9, atol=1e-12)
@@ -338,7 +338,7 @@ def test_samples_at_a_kink_do_not_cost_a_network_its_closed_forms(monkeypatch):
     alone = []
 
     def kinked(point, one):
-        loss, gradients = slow.gradients_of_one(point, one)
+        loss, gradients = fallback.gradients_of_one(point, one)
         alone.append(one)
         return loss, {name: 1.1 * gradient for name, gradient in gradients.items()}
 

@@ -85,7 +85,7 @@ def run_selector(name: str, count: int, folder: Path) -> dict[str, Any]:
     labels = labels_of(count)
     scores, probability = draw.uniform(size=count), draw.uniform(size=count)
     errors = draw.uniform(0.05, 0.5, int(labels.max()) + 1)
-    needs = SELECTORS[name].needed()
+    needs = SELECTORS.get(name).needed()
     started = perf_counter(), process_time()
     kept = moso.select(
         scores,
@@ -144,7 +144,7 @@ def main() -> None:
     arguments.add_argument("--full", action="store_true", help="1.3 million samples and 100 million scores, too")
     arguments.add_argument("--sizes", type=int, nargs="*", help="samples, in place of the usual sizes")
     arguments.add_argument("--rows", type=int, nargs="*", help="scores to stream, in place of the usual numbers")
-    arguments.add_argument("--selectors", nargs="*", default=list(SELECTORS), choices=list(SELECTORS))
+    arguments.add_argument("--selectors", nargs="*", default=SELECTORS.names(), choices=SELECTORS.names())
     arguments.add_argument("--folder", type=Path, help="where the data is written; a temporary folder by default")
     arguments.add_argument("--out", type=Path, default=OUT)
     arguments.add_argument("--one", nargs=4, help=argparse.SUPPRESS)

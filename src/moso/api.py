@@ -17,7 +17,16 @@ from moso.configuration.configuration import Configuration
 from moso.data.dataset import DataSet
 from moso.data.samples import Samples, StoredSamples, UserSamples, check_labels, check_targets
 from moso.data.views import Collate, ItemView, Normalisation, as_view, check_repeatable, holds_numbers, is_array_pair
-from moso.errors import MosoError
+from moso.errors import (
+    EvidenceMissingError,
+    LabelInvalidError,
+    LabelsMissingError,
+    LengthMismatchError,
+    NameTakenError,
+    SettingInvalidError,
+    UnknownNameError,
+    WrongTypeError,
+)
 from moso.evaluation.metrics import PerSample
 from moso.evidence import Estimator, EstimatorName, ParameterFilter, PartitionTerms, Trajectory, step_terms
 from moso.evidence.renewed_statistics import renewed_statistics
@@ -82,7 +91,9 @@ def score(
     """
     wanted = _from_terms(method, estimator)
     if renew_statistics is not None and renew_statistics < 2:
-        raise MosoError(f"renew_statistics={renew_statistics}: batch-norm's statistics need batches of at least 2")
+        raise SettingInvalidError(
+            f"renew_statistics={renew_statistics}: batch-norm's statistics need batches of at least 2"
+        )
     view = as_view(data, collate, numbers=loss is not cross_entropy)
     check_repeatable(view)
     points = trajectory if isinstance(trajectory, Trajectory) else Trajectory.from_states(trajectory, total_steps)
@@ -126,14 +137,16 @@ def _from_terms(method: str | Score, estimator: Estimator | EstimatorName) -> Sc
     wanted = find_score(method) if isinstance(method, str) else method
     if isinstance(method, str) and not (wanted.needed() and wanted.needed() <= _FROM_TERMS):
         possible = [name for name, one in scores().items() if one.needed() and one.needed() <= _FROM_TERMS]
-        raise MosoError(f"score(method=...) takes {', '.join(possible)}, not {method!r}")
+        raise UnknownNameError(f"score(method=...) takes {', '.join(possible)}, not {method!r}")
     missing = sorted(wanted.needed() - _FROM_TERMS)
     if missing:
-        raise MosoError(
+        raise EvidenceMissingError(
             f"score {wanted.name!r} needs {', '.join(missing)}, which a trajectory does not have; use a run"
         )
     if "norms" in wanted.needed() and "subsampled" in (estimator, getattr(estimator, "name", None)):
-        raise MosoError(f"score {wanted.name!r} needs the gradient norms of all samples, which 'subsampled' leaves out")
+        raise EvidenceMissingError(
+            f"score {wanted.name!r} needs the gradient norms of all samples, which 'subsampled' leaves out"
+        )
     return wanted
 
 
@@ -249,7 +262,7 @@ def _method(method: str | Method | Score) -> Method:
         return find_method(method)
     registered = (scores() if isinstance(method, Score) else methods()).get(method.name)
     if method.name in methods() and registered is not method:
-        raise MosoError(f"{method.name!r} is the name of a method of moso's own; give yours another")
+        raise NameTakenError(f"{method.name!r} is the name of a method of moso's own; give yours another")
     return Method(method.name, None, "top", method.description) if isinstance(method, Score) else method
 
 
@@ -262,7 +275,9 @@ def _builder(model: str | Callable[[], nn.Module]) -> Callable[[int], nn.Module]
     if isinstance(model, str):
         return None
     if isinstance(model, nn.Module):
-        raise MosoError("model= takes a name or a function that makes a fresh network, such as lambda: MyNetwork()")
+        raise WrongTypeError(
+            "model= takes a name or a function that makes a fresh network, such as lambda: MyNetwork()"
+        )
 
     def build(seed: int) -> nn.Module:
         with seeded(seed, "init"):
@@ -281,7 +296,9 @@ def _samples(
         view, quiet = as_view(data), ItemView(data if plain is None else plain)
         count = len(view)
         if len(quiet) != count:
-            raise MosoError(f"score_set has {len(quiet)} samples and train_set {count}; they must be the same samples")
+            raise LengthMismatchError(
+                f"score_set has {len(quiet)} samples and train_set {count}; they must be the same samples"
+            )
         check_repeatable(quiet, "the data set" if plain is None else "score_set")
         answers = _answers_of(quiet, own_loss) if labels is None else None
     numbers = own_loss is not None and answers is not None
@@ -289,7 +306,7 @@ def _samples(
     if labels is None and not numbers and (train is None or train.classes):
         labels = answers
     if labels is not None and len(labels) != count:
-        raise MosoError(f"there are {count} samples but {len(labels)} labels")
+        raise LengthMismatchError(f"there are {count} samples but {len(labels)} labels")
     found, names = _classes(labels, count, train)
     if is_array_pair(data):
         given = {"targets": answers} if numbers else {"labels": found}
@@ -305,7 +322,7 @@ def _classes(labels: Any, count: int, train: Samples | None) -> tuple[NDArray[np
         return np.zeros(count, dtype=np.int64), ()
     if holds_numbers(labels):
         kind = np.asarray(labels).dtype if np.ndim(labels) == 1 else f"of shape {np.shape(labels)}"
-        raise MosoError(
+        raise LabelInvalidError(
             f"labels are {kind}: for classes give whole numbers, one a sample (labels.astype(int)); "
             "for numbers to predict give loss=, for example moso.squared_error"
         )
@@ -329,7 +346,7 @@ def _answers_of(view: ItemView, own_loss: Loss | None) -> Any:
         elif own_loss is not None:
             return None
         else:
-            raise MosoError("samples are not (input, label) pairs; give labels=, one class a sample")
+            raise LabelsMissingError("samples are not (input, label) pairs; give labels=, one class a sample")
         if own_loss is not None and (
             np.ndim(answer) > 1 or np.shape(answer) != np.shape(found[0] if found else answer)
         ):

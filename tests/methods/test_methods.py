@@ -21,13 +21,13 @@ def test_every_method_has_its_name_and_a_pair_that_can_be(name):
     method = find_method(name)
     choice = choose(name, None, {})
     assert choice.problem() is None
-    assert method.score is None or method.score in SCORES
-    assert method.selector in SELECTORS
+    assert method.score is None or method.score in SCORES.names()
+    assert method.selector in SELECTORS.names()
     assert method.source or name == "random"
     assert method.description
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", METHODS.names())
 def test_a_methods_own_settings_are_its_selectors_and_are_recorded(name):
     method, choice = find_method(name), choose(name, None, {})
     recorded = json.loads(choice.parameters)
@@ -56,7 +56,7 @@ def test_the_paper_s_nine_are_there_with_their_sources_selectors():
         "moderate": "median",
         "moso": "balanced",
     }
-    assert {name: METHODS[name].selector for name in expected} == expected
+    assert {name: METHODS.get(name).selector for name in expected} == expected
 
 
 def test_the_listing_is_complete_and_plain_json():
@@ -64,7 +64,7 @@ def test_the_listing_is_complete_and_plain_json():
     assert json.loads(json.dumps(rows)) == rows
     found = {(row["kind"], row["name"]) for row in rows}
     for kind, names in (("method", METHODS), ("score", SCORES), ("selector", SELECTORS)):
-        assert {(kind, name) for name in names} <= found
+        assert {(kind, name) for name in names.names()} <= found
     for row in rows:
         assert row["description"]
         assert isinstance(row["needs"], str)
@@ -98,7 +98,7 @@ def test_settings_that_make_no_sense_get_one_clear_sentence(given, sentence):
 
 
 def test_all_means_every_method_that_can_be():
-    assert set(Configuration.resolve({"methods": ["all"]}).methods) == set(METHODS)
+    assert set(Configuration.resolve({"methods": ["all"]}).methods) == set(METHODS.names())
     covered = Configuration.resolve({"methods": ["all"], "selectors": ["coverage"]}).methods
     assert {"moso", "aum", "el2n", "forgetting"} <= set(covered)
     assert not {"random", "herding", "k-center", "dyn-unc"} & set(covered)

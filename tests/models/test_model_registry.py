@@ -59,7 +59,7 @@ def test_names_are_unique_and_described() -> None:
         ("quantum", "unknown model 'quantum'"),
         ("convnet-wide", "unknown model 'convnet-wide'; nearest: convnet"),
         ("convnet-w0", "unknown model 'convnet-w0'"),
-        ("linear-w8", "model 'linear' has no width"),
+        ("linear-w8", "model 'linear' has one width only"),
         ("resnet18-w8", "model 'resnet18' has one width only"),
     ],
 )

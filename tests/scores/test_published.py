@@ -190,7 +190,9 @@ def test_scores_do_not_depend_on_how_many_samples_are_read_at_a_time(chunk):
     np.testing.assert_array_equal(over_samples(p, dynamic_uncertainty, chunk), dynamic_uncertainty(p))
 
 
-@pytest.mark.parametrize("name", [name for name, score in SCORES.items() if score.needs & {"dynamics:probability"}])
+@pytest.mark.parametrize(
+    "name", [name for name, score in SCORES.all().items() if score.needs & {"dynamics:probability"}]
+)
 def test_a_sample_whose_prediction_never_moves_has_the_lowest_uncertainty(name):
     p = column(20)
     p[:, 0] = 0.4

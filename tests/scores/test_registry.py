@@ -10,7 +10,7 @@ from moso.scores import SCORES, MemoryInput, Score, find_score, is_recorded
 from moso.scores.registry import scores
 
 
-@pytest.mark.parametrize("name", SCORES)
+@pytest.mark.parametrize("name", SCORES.names())
 def test_every_score_says_what_it_believes_needs_and_means(name):
     score = find_score(name)
     assert score.name == name
@@ -21,9 +21,9 @@ def test_every_score_says_what_it_believes_needs_and_means(name):
     assert all(is_recorded(need) for need in score.needed())
 
 
-@pytest.mark.parametrize("name", SCORES)
+@pytest.mark.parametrize("name", SCORES.names())
 def test_every_score_refuses_to_work_without_its_evidence(name):
-    if SCORES[name].needed() - {"labels"}:
+    if SCORES.get(name).needed() - {"labels"}:
         with pytest.raises(MosoError, match="needs"):
             find_score(name)(MemoryInput(4, labels=np.array([0, 1, 0, 1])))
     else:

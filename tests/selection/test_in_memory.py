@@ -11,7 +11,7 @@ import moso
 from moso.errors import MosoError
 from moso.selection import SELECTORS, find_selector, kept_count
 
-NAMES = sorted(SELECTORS)
+NAMES = sorted(SELECTORS.names())
 BY_CLASS = {"balanced", "proportional", "drop", "herding"}
 # A smaller budget keeps part of what a larger one keeps, where samples are taken in an order that the budget has
 # no say in. `beta` looks at the ratio, `coverage` and `drop` round quotas, `infomax` solves anew.

@@ -38,7 +38,7 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(selector, settings, mess
     assert message in str(problem.value)
 
 
-@pytest.mark.parametrize("selector", sorted(SELECTORS))
+@pytest.mark.parametrize("selector", sorted(SELECTORS.names()))
 def test_every_setting_has_a_default_that_passes_its_own_check_and_a_sentence(selector):
     found = find_selector(selector)
     for option in found.options():

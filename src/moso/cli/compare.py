@@ -1,18 +1,19 @@
 """`moso compare`: many methods, selectors, ratios and seeds on one data set, beside baselines of equal cost."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from moso.analysis.comparison import comparison
 from moso.analysis.estimate import estimate
-from moso.cli.configuration_flags import with_settings
+from moso.cli.configuration_flags import RunSettings
+from moso.cli.executor_options import ExecutorOptions
+from moso.cli.flags import DryRun, with_flags
 from moso.cli.printed_tables import console, print_plan, print_tables
 from moso.cli.run import Out, new_job
-from moso.cli.work import CheckpointSeconds, LoaderWorkers, Quiet, working
-from moso.cli.workplace import HERE, Workplace, with_workplace
-from moso.errors import MosoError
+from moso.cli.work import working
+from moso.errors import SettingInvalidError, SettingsConflictError
 from moso.evaluation.baselines import BASELINES
 from moso.evaluation.tolerance import check_tolerance
 from moso.report.comparison.compare_files import write_comparison
@@ -20,7 +21,6 @@ from moso.report.comparison.compare_tables import main_tables, tables
 from moso.report.page.page import write_report
 from moso.report.wording import count_of
 from moso.results.reading import Run
-from moso.run.job import Effort
 from moso.run.stages import check_own
 from moso.run.stages import compare as carry_out
 from moso.storage.store import is_address
@@ -35,8 +35,7 @@ Target = Annotated[
 ]
 
 
-@with_settings
-@with_workplace
+@with_flags
 def compare(
     target: Target = None,
     out: Out = None,
@@ -51,15 +50,10 @@ def compare(
     tolerance: Annotated[
         float, typer.Option("--tolerance", help="points that pruning may cost when asked how much can go")
     ] = 1.0,
-    workplace: Workplace = HERE,
-    loader_workers: LoaderWorkers = 2,
-    checkpoint_seconds: CheckpointSeconds = 10.0,
-    quiet: Quiet = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="say what would be done and how long it will take")
-    ] = False,
     *,
-    settings: dict[str, Any],
+    options: ExecutorOptions,
+    dry_run: DryRun = False,
+    settings: RunSettings,
 ) -> None:
     """Retrain on what every method keeps at every ratio, and say which did better, by how much, and at what cost."""
     check_tolerance(tolerance)
@@ -68,25 +62,24 @@ def compare(
         flags = {"--scores": scores, "--indices": indices, "--out": out, "--dry-run": dry_run}
         given = [flag for flag, value in flags.items() if value]
         given += [
-            f"--{name.removesuffix('s') if isinstance(value, list) else name}" for name, value in settings.items()
+            f"--{name.removesuffix('s') if isinstance(value, list) else name}" for name, value in settings.given.items()
         ]
         if given:
-            raise MosoError(
+            raise SettingsConflictError(
                 f"{target} is a run, and its tables are made again as it is; "
                 f"{given[0].replace('_', '-')} is for a new comparison (`moso compare --out ...`)"
             )
-        _show(Run.open(target), tolerance, quiet)
+        _show(Run.open(target), tolerance, options.quiet)
         return
-    effort = Effort(loader_workers, checkpoint_seconds)
-    job = new_job(None if target is None else Path(target), out, effort, settings, {"baselines": list(BASELINES)})
+    job = new_job(None if target is None else Path(target), out, options, settings, {"baselines": list(BASELINES)})
     check_own(job, *own)
     if dry_run:
-        print_plan(job, estimate(job, workplace.worker_count(job.configuration)))
+        print_plan(job, estimate(job, options.worker_count(job.configuration)))
         return
-    with working(job, workplace, quiet) as executor:
+    with working(job, options) as executor:
         carry_out(job, executor, *own)
         write_report(Run(job.directory))
-    _show(Run(job.directory), tolerance, quiet)
+    _show(Run(job.directory), tolerance, options.quiet)
 
 
 def _show(run: Run, tolerance: float, quiet: bool) -> None:
@@ -108,6 +101,6 @@ def _named(flag: str, given: list[str] | None) -> list[tuple[str, Path]]:
     for text in given or ():
         name, equals, file = text.partition("=")
         if not (name and equals and file):
-            raise MosoError(f"{flag} {text}: give it as NAME=FILE, such as mine=scores.parquet")
+            raise SettingInvalidError(f"{flag} {text}: give it as NAME=FILE, such as mine=scores.parquet")
         found.append((name, Path(file)))
     return found

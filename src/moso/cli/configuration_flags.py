@@ -1,16 +1,15 @@
 """The configuration's settings as flags: one source for names, types and help, `Configuration` itself."""
 
 import inspect
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from moso.cli.flags import Flags, flag
 from moso.configuration.configuration import Configuration, read_toml
 from moso.configuration.resolved_method import read_settings
-from moso.errors import MosoError
+from moso.errors import FileUnreadableError
 
 # Settings whose flag may be repeated, under the singular.
 _REPEATED = {
@@ -42,49 +41,36 @@ _SHORTCUTS: dict[str, type[int] | type[float] | type[str]] = {
 _NOT_FLAGS = {"format", "classless", "surrogate", "retraining"}
 
 
-def _flags() -> list[inspect.Parameter]:
-    found: dict[str, tuple[str, Any, str]] = {}
-    for name, field in Configuration.model_fields.items():
-        if name in _NOT_FLAGS:
-            continue
-        flag, kind = _REPEATED.get(name, (f"--{name.replace('_', '-')}", None))
-        unsaid = field.is_required() or field.default in (None, "", (), {}) or "[" in _HELP.get(name, "")
-        default = "" if unsaid else field.default
-        shown = ", ".join(map(str, default)) if isinstance(default, tuple) else default
-        text = _HELP.get(name, field.description or name) + (f" [{shown}]" if shown != "" else "")
-        number = next((one for one in (int, float) if one in _plain_types(field.annotation)), str)
-        found[name] = (flag, list[kind] if kind else number, text)  # type: ignore[valid-type]
-    for name, scalar in _SHORTCUTS.items():
-        found[name] = (f"--{name.replace('_', '-')}", scalar, _HELP[name])
-    return [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=None,
-            annotation=Annotated[kind | None, typer.Option(flag, help=text, show_default=False)],
-        )
-        for name, (flag, kind, text) in found.items()
-    ]
+class RunSettings(Flags):
+    """What a user says about the settings of a run, one flag per setting."""
+
+    def __init__(self, **values: Any) -> None:
+        self.given = {name: value for name, value in values.items() if value not in (None, [])}
+
+    @classmethod
+    def flags(cls) -> list[inspect.Parameter]:
+        """Return one flag per field of `Configuration`, and the shortcuts to a recipe's own settings."""
+        found: dict[str, tuple[str, Any, str]] = {}
+        for name, field in Configuration.model_fields.items():
+            if name in _NOT_FLAGS:
+                continue
+            option, kind = _REPEATED.get(name, (f"--{name.replace('_', '-')}", None))
+            unsaid = field.is_required() or field.default in (None, "", (), {}) or "[" in _HELP.get(name, "")
+            default = "" if unsaid else field.default
+            shown = ", ".join(map(str, default)) if isinstance(default, tuple) else default
+            text = _HELP.get(name, field.description or name) + (f" [{shown}]" if shown != "" else "")
+            number = next((one for one in (int, float) if one in _plain_types(field.annotation)), str)
+            found[name] = (option, list[kind] if kind else number, text)  # type: ignore[valid-type]
+        for name, scalar in _SHORTCUTS.items():
+            found[name] = (f"--{name.replace('_', '-')}", scalar, _HELP[name])
+        return [
+            flag(name, Annotated[kind | None, typer.Option(option, help=text, show_default=False)])
+            for name, (option, kind, text) in found.items()
+        ]
 
 
 def _plain_types(annotation: Any) -> set[Any]:
     return {annotation, *getattr(annotation, "__args__", ())}
-
-
-def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose last parameter `settings` is filled from flags, one for each setting of a run."""
-    own = [one for one in inspect.signature(command, eval_str=True).parameters.values() if one.name != "settings"]
-    flags = _flags()
-
-    @wraps(command)
-    def run(**values: Any) -> None:
-        settings = {flag.name: values.pop(flag.name) for flag in flags}
-        command(**values, settings={name: value for name, value in settings.items() if value not in (None, [])})
-
-    keyword = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own]
-    run.__signature__ = inspect.Signature([*keyword, *flags])  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in [*keyword, *flags]}
-    return run
 
 
 def configuration_from(
@@ -97,7 +83,7 @@ def configuration_from(
     given: dict[str, Any] = {}
     if file is not None:
         if file.is_dir():
-            raise MosoError(f"{file} is a directory; give its run.toml, or --out {file} to go on with it")
+            raise FileUnreadableError(f"{file} is a directory; give its run.toml, or --out {file} to go on with it")
         given = read_toml(file)
     out = given.pop("out", None)
     merged = {**(defaults or {}), **given, **settings}

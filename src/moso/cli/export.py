@@ -6,7 +6,9 @@ from typing import Annotated
 import typer
 
 from moso.cli.display import showing
-from moso.cli.work import Decisions, Quiet, RunArgument, local_path
+from moso.cli.flags import Quiet, RunArgument
+from moso.cli.selection_options import Decisions
+from moso.cli.work import local_path
 from moso.export.kept import export_kept
 from moso.results.reading import Run
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from moso.cli.work import Quiet, RunArgument
+from moso.cli.flags import Quiet, RunArgument
 from moso.report.page.page import MAX_MEGABYTES, write_report
 from moso.results.reading import Run
 

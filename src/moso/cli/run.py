@@ -6,15 +6,16 @@ from typing import Annotated, Any
 import typer
 
 from moso.analysis.estimate import estimate
-from moso.cli.configuration_flags import configuration_from, with_settings
+from moso.cli.configuration_flags import RunSettings, configuration_from
+from moso.cli.executor_options import ExecutorOptions
+from moso.cli.flags import DryRun, with_flags
 from moso.cli.printed_tables import print_plan, print_summary
-from moso.cli.work import CheckpointSeconds, LoaderWorkers, Quiet, default_out, working
-from moso.cli.workplace import HERE, Workplace, with_workplace
+from moso.cli.work import default_out, working
 from moso.report.page.page import write_report
 from moso.results.directory import RunDirectory
 from moso.results.originals import load_data
 from moso.results.reading import Run
-from moso.run.job import Effort, Job
+from moso.run.job import Job
 from moso.run.stages import evaluate_stage, score_stage, select_stage, train_stage
 
 ConfigArgument = Annotated[
@@ -26,64 +27,48 @@ Out = Annotated[
 ]
 
 
-@with_settings
-@with_workplace
+@with_flags
 def run(
     file: ConfigArgument = None,
     out: Out = None,
-    workplace: Workplace = HERE,
-    loader_workers: LoaderWorkers = 2,
-    checkpoint_seconds: CheckpointSeconds = 10.0,
-    quiet: Quiet = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="say what would be done and how long it will take")
-    ] = False,
     *,
-    settings: dict[str, Any],
+    options: ExecutorOptions,
+    dry_run: DryRun = False,
+    settings: RunSettings,
 ) -> None:
     """Partition, train surrogates, score, select, retrain, report: the whole job, resumable."""
-    job = new_job(file, out, Effort(loader_workers, checkpoint_seconds), settings)
+    job = new_job(file, out, options, settings)
     if dry_run:
-        print_plan(job, estimate(job, workplace.worker_count(job.configuration)))
+        print_plan(job, estimate(job, options.worker_count(job.configuration)))
         return
-    with working(job, workplace, quiet) as executor:
+    with working(job, options) as executor:
         train_stage(job, executor)
         score_stage(job, executor)
         select_stage(job)
         evaluate_stage(job, executor)
         write_report(Run(job.directory))
-    if not quiet:
+    if not options.quiet:
         print_summary(job)
 
 
-@with_settings
-@with_workplace
-def train(
-    file: ConfigArgument = None,
-    out: Out = None,
-    workplace: Workplace = HERE,
-    loader_workers: LoaderWorkers = 2,
-    checkpoint_seconds: CheckpointSeconds = 10.0,
-    quiet: Quiet = False,
-    *,
-    settings: dict[str, Any],
-) -> None:
+@with_flags
+def train(file: ConfigArgument = None, out: Out = None, *, options: ExecutorOptions, settings: RunSettings) -> None:
     """Begin a run and train its surrogates; `moso score` goes on from there."""
-    job = new_job(file, out, Effort(loader_workers, checkpoint_seconds), settings)
-    with working(job, workplace, quiet) as executor:
+    job = new_job(file, out, options, settings)
+    with working(job, options) as executor:
         train_stage(job, executor)
-    if not quiet:
+    if not options.quiet:
         typer.echo(f"surrogates trained in {job.directory}")
 
 
 def new_job(
     file: Path | None,
     out: str | None,
-    effort: Effort,
-    settings: dict[str, Any],
+    options: ExecutorOptions,
+    settings: RunSettings,
     defaults: dict[str, Any] | None = None,
 ) -> Job:
     """The job that a file and flags describe, its data loaded and checked."""
-    configuration, file_out = configuration_from(file, settings, defaults)
+    configuration, file_out = configuration_from(file, settings.given, defaults)
     directory = RunDirectory.at(out or file_out or default_out(configuration))
-    return Job(directory, configuration, load_data(configuration), effort=effort)
+    return Job(directory, configuration, load_data(configuration), effort=options.effort)

@@ -6,22 +6,22 @@ from typing import Annotated
 import typer
 
 from moso.analysis.label_issues import check_possible, inquire
+from moso.cli.executor_options import ExecutorOptions
+from moso.cli.flags import RunArgument, with_flags
 from moso.cli.printed_tables import console, print_tables
-from moso.cli.work import LoaderWorkers, Quiet, RunArgument, local_path, open_job, working
-from moso.cli.workplace import HERE, Workplace, with_workplace
+from moso.cli.work import local_path, open_job, working
 from moso.configuration import CUSTOM
-from moso.errors import MosoError
+from moso.errors import DataInMemoryError, SettingInvalidError
 from moso.evidence.predictions import out_of_sample_path
 from moso.report.suspects.suspects_files import headline, write_suspects
 from moso.report.suspects.suspects_tables import detection_text, suspects_text
 from moso.results.reading import Run
-from moso.run.job import Effort
 from moso.run.stages import gather
 
 PRINTED = 10
 
 
-@with_workplace
+@with_flags
 def suspects(
     run: RunArgument,
     labels: Annotated[
@@ -50,25 +50,24 @@ def suspects(
             "--out", help="folder to write to [RUN/suspects]", parser=local_path, metavar="PATH", show_default=False
         ),
     ] = None,
-    workplace: Workplace = HERE,
-    loader_workers: LoaderWorkers = 2,
-    quiet: Quiet = False,
+    *,
+    options: ExecutorOptions,
 ) -> None:
     """Find samples whose label is likely wrong, with the label that networks which never saw them would give."""
     if top < 0:
-        raise MosoError(f"--top {top}: give a number of suspects, or 0 for all")
+        raise SettingInvalidError(f"--top {top}: give a number of suspects, or 0 for all")
     opened = Run.open(run)
     check_possible(opened)
     if not out_of_sample_path(opened.directory.of_seed(opened.configuration, opened.configuration.seed)).exists():
         if opened.configuration.dataset == CUSTOM:
-            raise MosoError(f"{run} was made from data in memory and has no out-of-sample predictions")
-        job = open_job(run, Effort(loader_workers))
-        with working(job, workplace, quiet) as executor:
+            raise DataInMemoryError(f"{run} was made from data in memory and has no out-of-sample predictions")
+        job = open_job(run, options.effort)
+        with working(job, options) as executor:
             gather(job, executor, frozenset({"predictions"}))
     found = inquire(opened, order=order, top=top or None, labels=labels, seed=seed)
     paths = write_suspects(opened, found, out or opened.directory.root / "suspects")
     opened.directory.push(*paths)
-    if not quiet:
+    if not options.quiet:
         print_tables([suspects_text(found, PRINTED), *([detection_text(found)] if found.detections else [])])
         console().print(headline(found))
         console().print(f"see {', '.join(map(opened.directory.named, paths))}", soft_wrap=True)

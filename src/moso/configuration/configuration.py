@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from moso.configuration.resolved_method import Choice, choose, read_settings, together
 from moso.data.readers import MEMORY_LIMIT_BYTES
-from moso.data.sources.registry import answers_are_numbers
+from moso.data.sources.registry import answers_are_numbers, fitting, may_have_pictures
 from moso.errors import MosoError, unknown_name
 from moso.evaluation.baselines import BASELINES, FEWER_STEPS
 from moso.evidence import MEAN_SHARE, Sampling
@@ -33,10 +33,6 @@ FORMAT: Literal[1] = 1
 CUSTOM = "custom"
 _BOTH = {"epochs", "batch_size", "learning_rate", "augmentation"}
 _SHORTCUTS = {*_BOTH, "retrain_epochs"}
-# The network and the recipe that fit a data set unless the user names others; by what stands before the colon.
-_FITTING = {"digits": ("convnet", "digits"), "text": ("bag", "text")}
-_FITTING_NUMBERS = ("mlp-w32", "table")
-_FITTING_IMAGES = ("convnet", "cpu-small")
 
 
 class Configuration(BaseModel):
@@ -135,7 +131,7 @@ class Configuration(BaseModel):
         shortcuts = {name: values.pop(name) for name in _SHORTCUTS if name in values}
         dataset = str(values.get("dataset", "digits"))
         values.setdefault("classless", answers_are_numbers(dataset))
-        model, recipe = _fitting(dataset)
+        model, recipe = fitting(dataset)
         values.setdefault("model", model)
         # A file with a format was written by a run: its recipe is all there, whatever became of the named one.
         named = None if "format" in values else load_recipe(str(values.setdefault("recipe", recipe)))
@@ -291,7 +287,7 @@ class Configuration(BaseModel):
                 f"selector {choice.selector.name!r} needs the error of each class on samples that a network did not "
                 "see; with 1 partition it sees all: give --partitions 2 or more"
             )
-        if "embedding" in needs and self.embedding == "trained" and not _has_pictures(self.dataset):
+        if "embedding" in needs and self.embedding == "trained" and not may_have_pictures(self.dataset):
             return (
                 f"method {choice.method!r} trains an embedding on pictures, and {self.dataset} has none; "
                 "give --embedding FILE with features"
@@ -339,18 +335,6 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
         raise MosoError(f"{path} cannot be read as TOML: {problem}") from problem
-
-
-def _fitting(dataset: str) -> tuple[str, str]:
-    kind = dataset.partition(":")[0]
-    if kind in _FITTING:
-        return _FITTING[kind]
-    return _FITTING_NUMBERS if answers_are_numbers(dataset) else _FITTING_IMAGES
-
-
-def _has_pictures(dataset: str) -> bool:
-    """Whether inputs may be pictures, as far as the name tells."""
-    return not answers_are_numbers(dataset) and dataset.partition(":")[0] != "text"
 
 
 def _device(name: str) -> str:

@@ -7,7 +7,7 @@ method's own, which count more than defaults.
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from moso.errors import MosoError, unknown_name
@@ -45,7 +45,7 @@ class Choice:
         """What a selection is recorded with: the selector's settings, all of them, as JSON."""
         least = {"min_per_class": self.min_per_class} if self.min_per_class else {}
         by_hand = {"overrides": self.overrides} if self.overrides else {}
-        return json.dumps({**asdict(self.settings), **least, **by_hand})
+        return json.dumps({**self.settings.model_dump(), **least, **by_hand})
 
     def needs(self) -> frozenset[str]:
         """The evidence that a run has to have."""
@@ -127,7 +127,7 @@ def read_settings(given: Iterable[str] | Given) -> dict[str, dict[str, Any]]:
     >>> read_settings(["coverage.cutt=0.2"])
     Traceback (most recent call last):
     ...
-    moso.errors.MosoError: selector 'coverage' has no setting 'cutt'; it has: classes, cut, strata, by
+    moso.errors.UnknownNameError: selector 'coverage' has no setting 'cutt'; it has: classes, cut, strata, by
     """
     found: dict[str, dict[str, Any]] = {}
     for owner, name, value in _entries(given):

@@ -17,7 +17,16 @@ from moso.data.samples import Samples, StoredSamples, check_labels, outputs
 from moso.data.sources.registry import SOURCES, open_source
 from moso.data.tokenizer import TextReader, Tokenizer
 from moso.data.views import Normalisation
-from moso.errors import MosoError
+from moso.errors import (
+    ClassesMismatchError,
+    ClassesRequiredError,
+    DataEmptyError,
+    SettingInvalidError,
+    SettingsConflictError,
+    ShapeMismatchError,
+    TooFewClassesError,
+    TooFewSamplesError,
+)
 
 
 @dataclass(frozen=True)
@@ -42,7 +51,7 @@ def datasets() -> list[tuple[str, str]]:
     >>> [name for name, _ in datasets()]
     ['digits', 'diabetes', 'cifar10', 'cifar100', 'parquet:PATH', 'folder:PATH', 'text:PATH', 'hf:NAME[:CONFIG]']
     """
-    return [(source.usage, source.description) for source in SOURCES.values()]
+    return [(source.usage, source.description) for source in SOURCES.all().values()]
 
 
 def open_dataset(
@@ -72,32 +81,36 @@ def open_dataset(
     (1438, 359, 288)
     """
     if resize is not None and resize < 1:
-        raise MosoError(f"resize {resize} is not a number of pixels; it must be at least 1")
+        raise SettingInvalidError(f"resize {resize} is not a number of pixels; it must be at least 1")
     if not 0 <= test_share < 1:
-        raise MosoError(f"test share {test_share} is outside [0, 1)")
+        raise SettingInvalidError(f"test share {test_share} is outside [0, 1)")
     if not 0 <= validation_share < 1:
-        raise MosoError(f"validation share {validation_share} is outside [0, 1)")
+        raise SettingInvalidError(f"validation share {validation_share} is outside [0, 1)")
     if validation is not None and validation_share > 0:
-        raise MosoError("a validation set is given by name or held out as a share of the training data, not both")
+        raise SettingsConflictError(
+            "a validation set is given by name or held out as a share of the training data, not both"
+        )
     if not 0 <= label_noise <= 1:
-        raise MosoError(f"label noise {label_noise} is outside [0, 1]")
+        raise SettingInvalidError(f"label noise {label_noise} is outside [0, 1]")
     train, test = open_source(name, resize, memory_limit)
     if not train.classes and (labels is not None or label_noise > 0):
-        raise MosoError(f"the answers of {name} are numbers; --labels and --label-noise are for classes")
+        raise ClassesRequiredError(f"the answers of {name} are numbers; --labels and --label-noise are for classes")
     # Every draw below is by id, and the split by the source's labels: other labels never move a sample to the test.
     clean = train.labels
     used = clean if labels is None else read_labels(labels, len(train), train.classes, train.ids)
     if test is None and test_share > 0:
         kept, held = hold_out(train.keys, clean, test_share)
         if len(held) == 0:
-            raise MosoError(f"{test_share} of the {len(train)} samples of {name} held out for testing leaves no test")
+            raise TooFewSamplesError(
+                f"{test_share} of the {len(train)} samples of {name} held out for testing leaves no test"
+            )
         test, train, clean, used = train.take(held), train.take(kept), *_both(clean, used, kept)
 
     judge = None if validation is None else open_source(validation, resize, memory_limit)[0]
     if validation_share > 0:
         kept, held = hold_out(train.keys, clean, validation_share)
         if len(held) == 0:
-            raise MosoError(
+            raise TooFewSamplesError(
                 f"{validation_share} of the {len(train)} training samples of {name} held out leaves no validation"
             )
         judge, train, clean, used = train.take(held), train.take(kept), *_both(clean, used, kept)
@@ -176,25 +189,25 @@ def _check(name: str, splits: dict[str, StoredSamples]) -> None:
     train = splits["training"]
     for split, samples in splits.items():
         if len(samples) == 0:
-            raise MosoError(f"the {split} split of {name} is empty")
+            raise DataEmptyError(f"the {split} split of {name} is empty")
         if samples.classes:
             check_labels(samples.labels, len(samples.classes))
     present = np.flatnonzero(np.bincount(train.labels))
     if train.classes and len(present) < 2:
-        raise MosoError(
+        raise TooFewClassesError(
             f"all {len(train)} training samples of {name} are of one class ({train.classes[present[0]]}); "
             "there must be at least two to tell apart"
         )
     for split, samples in splits.items():
         if samples.shape != train.shape:
-            raise MosoError(
+            raise ShapeMismatchError(
                 f"training inputs of {name} have shape {train.shape} but {split} inputs {samples.shape}; "
                 "give --resize PIXELS if they are images"
             )
         if samples.classes != train.classes:
-            raise MosoError(f"the {split} split of {name} has other classes than the training split")
+            raise ClassesMismatchError(f"the {split} split of {name} has other classes than the training split")
         if outputs(samples) != outputs(train):
-            raise MosoError(
+            raise ClassesMismatchError(
                 f"the {split} split of {name} has {outputs(samples)} targets a sample, the training split "
                 f"{outputs(train)}"
             )

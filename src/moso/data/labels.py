@@ -22,7 +22,18 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from moso.data.samples import check_labels
-from moso.errors import MosoError
+from moso.errors import (
+    ColumnMissingError,
+    DataAmbiguousError,
+    DataEmptyError,
+    FileMissingError,
+    FileUnreadableError,
+    LabelInvalidError,
+    LabelsMissingError,
+    LengthMismatchError,
+    MosoError,
+    SampleUnknownError,
+)
 
 # A table as columns of raw values; `None` names the only column of a file without a header.
 _Table = dict[str | None, list[Any]]
@@ -42,13 +53,13 @@ def read_labels(spec: str, count: int, classes: Sequence[str], ids: pa.Array | N
     file, key = _split_key(spec)
     values, own_ids = _read(file, key, classes)
     if len(values) != count:
-        raise MosoError(f"label file {file} has {len(values)} labels but the data set has {count} samples")
+        raise LengthMismatchError(f"label file {file} has {len(values)} labels but the data set has {count} samples")
     if own_ids is not None and ids is not None:
         values = values[_order(file, own_ids, ids)]
     try:
         return check_labels(_as_numbers(values, classes), len(classes))
     except MosoError as problem:
-        raise MosoError(f"label file {file}: {problem}") from problem
+        raise type(problem)(f"label file {file}: {problem}") from problem
 
 
 def _split_key(spec: str) -> tuple[Path, str | None]:
@@ -58,7 +69,7 @@ def _split_key(spec: str) -> tuple[Path, str | None]:
     name, colon, key = spec.rpartition(":")
     file = Path(name).expanduser() if colon else whole
     if not file.is_file():
-        raise MosoError(f"there is no label file {file}")
+        raise FileMissingError(f"there is no label file {file}")
     return file, key
 
 
@@ -73,10 +84,10 @@ def _read(file: Path, key: str | None, classes: Sequence[str]) -> tuple[NDArray[
         elif suffix in (".csv", ".tsv", ".txt"):
             table = _read_text(file, key, classes)
         else:
-            raise MosoError(f"label file {file} is none of npz, npy, csv, tsv, txt, parquet")
+            raise FileUnreadableError(f"label file {file} is none of npz, npy, csv, tsv, txt, parquet")
     except (OSError, ValueError, EOFError, csv.Error, zipfile.BadZipFile, pa.ArrowException) as problem:
         # An array of Python objects would have to be unpickled, which numpy refuses with a ValueError.
-        raise MosoError(f"label file {file} cannot be read: {problem}") from problem
+        raise FileUnreadableError(f"label file {file} cannot be read: {problem}") from problem
     values = table[_choose(file, [name for name in table if name != "id"], key, "column")]
     return _array(values), _array(table["id"]) if "id" in table else None
 
@@ -86,7 +97,7 @@ def _read_numpy(file: Path, key: str | None) -> NDArray[Any]:
         loaded = np.load(stream, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
             if key is not None:
-                raise MosoError(f"label file {file} is one array and has no key {key!r}")
+                raise ColumnMissingError(f"label file {file} is one array and has no key {key!r}")
             return loaded
         array: NDArray[Any] = loaded[_choose(file, list(loaded.files), key, "array")]
         return array
@@ -96,11 +107,13 @@ def _read_text(file: Path, key: str | None, classes: Sequence[str]) -> _Table:
     with file.open(encoding="utf-8-sig", newline="") as stream:
         rows = [row for row in csv.reader(stream, delimiter="\t" if file.suffix.lower() == ".tsv" else ",") if row]
     if not rows:
-        raise MosoError(f"label file {file} is empty")
+        raise DataEmptyError(f"label file {file} is empty")
     header = rows[0]
     for number, row in enumerate(rows):
         if len(row) != len(header):
-            raise MosoError(f"label file {file} has {len(row)} cells in row {number + 1} where row 1 has {len(header)}")
+            raise FileUnreadableError(
+                f"label file {file} has {len(row)} cells in row {number + 1} where row 1 has {len(header)}"
+            )
     if len(header) == 1 and key is None and (header[0] in classes or _is_number(header[0])):
         return {None: [row[0] for row in rows]}
     return {name.strip(): [row[i].strip() for row in rows[1:]] for i, name in enumerate(header)}
@@ -109,12 +122,12 @@ def _read_text(file: Path, key: str | None, classes: Sequence[str]) -> _Table:
 def _choose(file: Path, names: Sequence[Any], key: str | None, what: str) -> Any:
     if key is not None:
         if key not in names:
-            raise MosoError(f"label file {file} has no {what} {key!r}; it has: {', '.join(map(str, names))}")
+            raise ColumnMissingError(f"label file {file} has no {what} {key!r}; it has: {', '.join(map(str, names))}")
         return key
     if "label" in names and what == "column":
         return "label"
     if len(names) != 1:
-        raise MosoError(
+        raise DataAmbiguousError(
             f"label file {file} has several {what}s ({', '.join(map(str, names))}); choose one: {file}:{what.upper()}"
             if names
             else f"label file {file} has no {what} of labels"
@@ -138,7 +151,9 @@ def _order(file: Path, own: NDArray[Any], ids: pa.Array) -> NDArray[np.int64]:
     if len(rows) != len(own) or None in order:
         missing = next((value for value in ids.to_pylist() if str(value) not in rows), None)
         found = "names a sample twice" if len(rows) != len(own) else f"does not name sample {missing!r}"
-        raise MosoError(f"column id of label file {file} {found}; remove the column if rows are in the data's order")
+        raise SampleUnknownError(
+            f"column id of label file {file} {found}; remove the column if rows are in the data's order"
+        )
     return np.array(order, dtype=np.int64)
 
 
@@ -158,12 +173,12 @@ def _as_numbers(values: NDArray[Any], classes: Sequence[str]) -> NDArray[Any]:
     numbers = {name: number for number, name in enumerate(classes)}
     for position, text in enumerate(texts):
         if not text.strip():
-            raise MosoError(f"label of sample {position} is missing")
+            raise LabelsMissingError(f"label of sample {position} is missing")
         if text not in numbers and not _is_number(text):
-            raise MosoError(f"label {text!r} of sample {position} is neither a class name nor a number")
+            raise LabelInvalidError(f"label {text!r} of sample {position} is neither a class name nor a number")
     if all(text in numbers for text in texts):
         return np.array([numbers[text] for text in texts], dtype=np.int64)
     name = next((text for text in texts if not _is_number(text)), None)
     if name is not None:
-        raise MosoError(f"some labels are class names ({name!r}) and some are numbers; use one or the other")
+        raise LabelInvalidError(f"some labels are class names ({name!r}) and some are numbers; use one or the other")
     return np.array([float(text) for text in texts])

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moso.columns import arange, empty_column, flatnonzero, group_by_label
-from moso.errors import MosoError
+from moso.errors import TooFewSamplesError
 from moso.randomness import hash_order
 
 
@@ -27,7 +27,7 @@ def partition(
     """
     count = len(keys)
     if partitions < 1 or partitions > max(1, count // 2):
-        raise MosoError(
+        raise TooFewSamplesError(
             f"{partitions} partitions of {count} samples: there must be at least 1 and at most {max(1, count // 2)}, "
             "so that each holds two samples"
         )

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moso.columns import column
-from moso.errors import MosoError
+from moso.errors import FileUnreadableError
 from moso.files import replacing
 
 
@@ -85,4 +85,4 @@ def read_terms(path: Path) -> StepTerms:
                 bool(file.get("own_risk", True)),
             )
     except (ValueError, KeyError, zipfile.BadZipFile) as problem:
-        raise MosoError(f"{path} does not hold step terms: {problem}") from problem
+        raise FileUnreadableError(f"{path} does not hold step terms: {problem}") from problem

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Self
 
-from moso.errors import MosoError
+from moso.errors import WorkerLostError
 from moso.progress import Progress, silent
 from moso.results.directory import RunDirectory
 from moso.run.job import Effort, Job
@@ -97,7 +97,7 @@ class LocalProcesses:
                     finished += 1
                     self.progress(stage_label(pieces[0]), finished, len(pieces))
         except BrokenProcessPool as problem:
-            raise MosoError(
+            raise WorkerLostError(
                 "a worker process died (killed, or out of memory?); start again to go on, perhaps with fewer --workers"
             ) from problem
         finally:

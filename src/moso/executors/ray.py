@@ -17,7 +17,13 @@ from importlib.util import find_spec
 from typing import Any, Self
 
 from moso.configuration import CUSTOM
-from moso.errors import MosoError
+from moso.errors import (
+    ClusterUnreachableError,
+    ExecutorUnsuitableError,
+    PackageMissingError,
+    RunLockedError,
+    WorkerLostError,
+)
 from moso.progress import Progress, silent
 from moso.results.directory import RunDirectory
 from moso.run.heartbeat import running
@@ -52,7 +58,7 @@ class RayTasks:
 
     def __enter__(self) -> Self:
         if find_spec("ray") is None:
-            raise MosoError('--executor ray needs Ray: pip install "moso-prune[ray]"')
+            raise PackageMissingError('--executor ray needs Ray: pip install "moso-prune[ray]"')
         return self
 
     def __exit__(self, *problem: object) -> None:
@@ -74,7 +80,7 @@ class RayTasks:
     def run(self, job: Job, pieces: Sequence[Piece]) -> None:
         """Do all pieces, wherever there is room; the first that fails for its own reason stops the rest."""
         if job.build or job.own_loss or job.own_metric or job.own_risk or CUSTOM in _names(job):
-            raise MosoError(
+            raise ExecutorUnsuitableError(
                 "data, networks and losses that exist in this process alone cannot be sent to a cluster; give data by "
                 "name or path and a network as package.module:factory, with `moso run --executor ray`"
             )
@@ -117,7 +123,7 @@ class RayTasks:
             deaths[piece.name] += 1
             job.directory.event("lost", what=piece.stage, piece=piece.name, reason=type(problem).__name__)
             if deaths[piece.name] > MOST_DEATHS:
-                raise MosoError(
+                raise WorkerLostError(
                     f"{piece.name} lost its worker {deaths[piece.name]} times (killed, or out of memory?), the last "
                     f"time by {type(problem).__name__}; look at its machine, then start again to go on"
                 ) from problem
@@ -162,7 +168,9 @@ def _connect(ray: Any, address: str | None, cpus: float) -> None:
         _reach(address)
         ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     except (OSError, ValueError, RuntimeError) as problem:
-        raise MosoError(f"there is no Ray cluster at --address {address} ({_first_line(problem)})") from problem
+        raise ClusterUnreachableError(
+            f"there is no Ray cluster at --address {address} ({_first_line(problem)})"
+        ) from problem
 
 
 def _reach(address: str) -> None:
@@ -189,14 +197,14 @@ class _Guard:
         self.looked = now
         holder = self.job.directory.holder()
         if holder is not None and holder.owner != self.owner:
-            raise MosoError(f"{self.job.directory} belongs to another moso by now; this worker's has ended")
+            raise RunLockedError(f"{self.job.directory} belongs to another moso by now; this worker's has ended")
 
 
 @lru_cache(maxsize=1)
 def _job(place: str, effort: Effort) -> Job:
     directory = RunDirectory.at(place, f"{platform.node()}-{os.getpid()}")
     if directory.copy is None and not directory.root.is_dir():
-        raise MosoError(
+        raise ClusterUnreachableError(
             f"{platform.node()} does not see {place}; the run directory of a cluster must be on a mount that all its "
             "machines share, under one path, or at an address (--out s3://bucket/run)"
         )

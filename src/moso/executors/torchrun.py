@@ -13,7 +13,7 @@ from typing import Self
 import torch
 import torch.distributed as dist
 
-from moso.errors import MosoError
+from moso.errors import ExecutorUnsuitableError
 from moso.progress import Progress, silent
 from moso.run.job import Job
 from moso.run.pieces import Piece, perform, stage_label, stage_of
@@ -26,7 +26,7 @@ _TOGETHER = frozenset(("train", "reference", "evaluate"))
 def torchrun_team() -> Team:
     """Which of torchrun's processes this one is."""
     if "TORCHELASTIC_RUN_ID" not in os.environ or int(os.environ.get("WORLD_SIZE", "1")) < 2:
-        raise MosoError(
+        raise ExecutorUnsuitableError(
             "--executor torchrun is for processes that torchrun starts: "
             "torchrun --nproc-per-node 2 -m moso run --executor torchrun ..."
         )
@@ -68,12 +68,12 @@ class TorchRun:
         """The job knows its team, and followers write events of their own."""
         c = job.configuration
         if c.estimator == "in-run" or any(name.startswith("dynamics:") for name in c.needs()):
-            raise MosoError(
+            raise ExecutorUnsuitableError(
                 "what is recorded of single samples while a network trains is not gathered from several processes; "
                 "leave --executor torchrun out for in-run scores and for methods that follow training (tdds, aum, ...)"
             )
         if job.directory.copy is not None and int(os.environ["LOCAL_WORLD_SIZE"]) < self.team.size:
-            raise MosoError(
+            raise ExecutorUnsuitableError(
                 f"the processes of several machines go on from one saved position, and {job.directory} has none; give "
                 "--out a path on a mount that all of them share, or start torchrun on one machine"
             )

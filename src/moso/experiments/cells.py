@@ -7,7 +7,7 @@ selection is one cell however surrogates are trained, and experiments share what
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from moso.configuration.configuration import Configuration
 from moso.configuration.resolved_method import Choice, choose
-from moso.errors import MosoError, unknown_name
+from moso.errors import MethodImpossibleError, SettingInvalidError, unknown_name
 from moso.evaluation.summary import FULL
 from moso.experiments.declaration import Arm, Contender
 from moso.experiments.derived import DERIVED, derived_choice
@@ -108,7 +108,7 @@ def resolved(configuration: Configuration, contender: Contender) -> Choice:
         choice = choose(contender.method, selector, {selector: contender.settings})
     problem = configuration.problem(choice)
     if problem is not None:
-        raise MosoError(problem)
+        raise MethodImpossibleError(problem)
     return choice
 
 
@@ -129,7 +129,7 @@ def deciding(configuration: Configuration, data: str, retraining: Retraining, ch
         found["match"] = r.match
     if choice is None:
         return found
-    found |= {"selector": r.selector, "parameters": r.parameters, "score": asdict(choice.score_settings)}
+    found |= {"selector": r.selector, "parameters": r.parameters, "score": choice.score_settings.model_dump()}
     needs = choice.needs() - {"labels"}
     if needs:
         found |= {"model": c.model, "surrogate": stated(c.surrogate)}
@@ -172,7 +172,7 @@ def only(cells: Iterable[Cell], words: Sequence[str]) -> list[Cell]:
     >>> only([], ["colour=red"])
     Traceback (most recent call last):
     ...
-    moso.errors.MosoError: unknown part of a cell 'colour'; nearest: selector ...
+    moso.errors.UnknownNameError: unknown part of a cell 'colour'; nearest: selector ...
     """
     asked: dict[str, set[str]] = {}
     for word in words:
@@ -184,7 +184,7 @@ def only(cells: Iterable[Cell], words: Sequence[str]) -> list[Cell]:
         asked.setdefault(name, set()).add(value)
     found = [cell for cell in cells if all(_is(cell, name, values) for name, values in asked.items())]
     if words and not found:
-        raise MosoError(f"no cell of the experiment is left by --only {' --only '.join(words)}")
+        raise SettingInvalidError(f"no cell of the experiment is left by --only {' --only '.join(words)}")
     return found
 
 
@@ -200,4 +200,4 @@ def _number(name: str, value: str) -> float:
     try:
         return float(value)
     except ValueError as problem:
-        raise MosoError(f"--only {name}={value}: {name} is a number") from problem
+        raise SettingInvalidError(f"--only {name}={value}: {name} is a number") from problem

@@ -5,7 +5,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from moso.errors import MosoError
+from moso.errors import SettingInvalidError
 from moso.executors import local_executor
 from moso.experiments.cells import Cell, by_pipeline, cells_of, only
 from moso.experiments.declaration import Experiment, Grid
@@ -34,11 +34,11 @@ class Asked:
     def check(self) -> None:
         """Refuse what makes no sense, before anything is done."""
         if self.seeds is not None and self.seeds < 1:
-            raise MosoError(f"--seeds {self.seeds}: at least one seed is needed")
+            raise SettingInvalidError(f"--seeds {self.seeds}: at least one seed is needed")
         if self.jobs < 1:
-            raise MosoError(f"--jobs {self.jobs}: at least one process is needed")
+            raise SettingInvalidError(f"--jobs {self.jobs}: at least one process is needed")
         if self.hours is not None and not self.hours >= 0:
-            raise MosoError(f"--hours {self.hours:g}: give a number of hours, or leave it out")
+            raise SettingInvalidError(f"--hours {self.hours:g}: give a number of hours, or leave it out")
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def wanted(experiment: Experiment, asked: Asked) -> Sequence[Cell | ExactCell]:
     declared = experiment.of(asked.preset)
     if isinstance(declared, Grid):
         if asked.only:
-            raise MosoError(f"--only: {experiment.name} retrains nothing; its cells are done in minutes")
+            raise SettingInvalidError(f"--only: {experiment.name} retrains nothing; its cells are done in minutes")
         return exact_cells(declared, asked.seeds)
     return only(cells_of(declared, asked.seeds), asked.only)
 

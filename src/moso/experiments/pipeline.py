@@ -15,7 +15,7 @@ from typing import Any
 from moso.analysis.costs import method_costs
 from moso.configuration.configuration import Configuration
 from moso.configuration.resolved_method import Choice
-from moso.errors import MosoError
+from moso.errors import DataChangedError
 from moso.evaluation.detection import detection
 from moso.evaluation.label_suspects import suspicion
 from moso.executors import InProcess, LocalProcesses
@@ -115,7 +115,7 @@ def open_job(data: str, configuration: Configuration, root: Path, out: Path, eff
     held_out = 0 if job.data.validation is None else len(job.data.validation)
     place, sizes = place_of(data), (len(job.data.train) + held_out, 0 if job.data.test is None else len(job.data.test))
     if sizes != (place.train, place.test):
-        raise MosoError(
+        raise DataChangedError(
             f"{found.dataset} has {sizes[0]} samples to train on and {sizes[1]} to test on, but {data} has "
             f"{place.train} and {place.test}; results of other data would stand under its name"
         )

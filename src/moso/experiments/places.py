@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from moso.errors import MosoError, unknown_name
+from moso.errors import FileMissingError, unknown_name
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,9 @@ def find_data(data: str, root: Path, out: Path | None = None) -> Found:
     dataset = place.find(root)
     labels = None if place.labels is None else place.labels(root)
     if dataset is None or (place.labels is not None and labels is None):
-        raise MosoError(f"{data} is not in {root}; it should hold {place.expected} (give the folder with --data)")
+        raise FileMissingError(
+            f"{data} is not in {root}; it should hold {place.expected} (give the folder with --data)"
+        )
     if place.alone and out is not None:
         dataset = f"parquet:{_linked(Path(dataset.partition(':')[2]), out / 'data' / f'{data}.parquet')}"
     return Found(dataset, labels)

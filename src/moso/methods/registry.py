@@ -3,23 +3,22 @@
 Any score combines with any selector that can do with what it says; a method is the pair its source uses.
 """
 
-from moso import plugins
-from moso.errors import unknown_name
 from moso.methods.method import Method
+from moso.registry import Registry
 from moso.scores import SCORES
-
-GROUP = "moso.methods"
 
 
 def _of_score(name: str, selector: str = "top", description: str | None = None) -> Method:
     """A method that is a score of the same name and a selector with its defaults."""
-    score = SCORES[name]
+    score = SCORES.get(name)
     return Method(name, name, selector, description or score.description, source=score.source)
 
 
-METHODS = {
-    method.name: method
-    for method in (
+METHODS = Registry(
+    "method",
+    Method,
+    "moso.methods",
+    (
         _of_score("moso", "balanced", "Proposition 1.1 to the letter, the top of each class"),
         _of_score("moso-standardised", "balanced", "MoSo, all stages of training on one scale"),
         _of_score("moso-rank", "balanced", "MoSo by rank at all stages of training"),
@@ -77,24 +76,8 @@ METHODS = {
             "every sample near a kept one in feature space",
             source="Sener & Savarese, ICLR 2018, Algorithm 1",
         ),
-    )
-}
+    ),
+)
 
-
-def methods() -> dict[str, Method]:
-    """All methods by name, other packages' included."""
-    return {**METHODS, **plugins.everything(GROUP, Method, METHODS)}
-
-
-def find_method(name: str) -> Method:
-    """The method of this name.
-
-    >>> find_method("moso").selector, find_method("herding").score
-    ('balanced', None)
-    """
-    if name in METHODS:
-        return METHODS[name]
-    found = plugins.find(GROUP, name, Method, METHODS)
-    if found is None:
-        raise unknown_name("method", name, [*METHODS, *plugins.names(GROUP)])
-    return found
+methods = METHODS.all
+find_method = METHODS.get

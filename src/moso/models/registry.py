@@ -1,52 +1,30 @@
 """Networks by name, and the one way to build one.
 
 A name is a built-in network (`convnet`, with a width of its own: `convnet-w32`), a plain name for one of timm's
-(`resnet18`), `timm:NAME` for all the others, `bert:LAYERSxWIDTH` for an encoder of transformers, or
-`package.module:factory` for the user's own.
+(`resnet18`), that of an installed package's network (entry points `moso.models`), `timm:NAME` for all the others of
+timm, `bert:LAYERSxWIDTH` for an encoder of transformers, or `package.module:factory` for the user's own.
 """
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import Literal
 
 import torch
 from torch import nn
 
 from moso.data.tokenizer import UNKNOWN
-from moso.errors import MosoError, unknown_name
+from moso.errors import ModelNameInvalidError, ModelUnsuitableError, TooFewClassesError
 from moso.models.bag import BagOfWords
 from moso.models.bert import HEAD_WIDTH, Encoder
 from moso.models.convnet import ConvNet
 from moso.models.factory import from_factory
 from moso.models.from_timm import from_timm
 from moso.models.mlp import MultilayerPerceptron, TanhNetwork
+from moso.models.network import Network
 from moso.models.resnet import ResNet
 from moso.models.softmax_regression import SoftmaxRegression
 from moso.randomness import seeded
+from moso.registry import Registry
 
-Inputs = Literal["numbers", "images", "texts"]
-
-
-@dataclass(frozen=True)
-class _BuiltIn:
-    make: Callable[..., nn.Module]
-    description: str
-    width: int | None
-    takes: Inputs
-
-
-_BUILT_IN = {
-    "linear": _BuiltIn(SoftmaxRegression, "softmax regression, the convex problem", None, "numbers"),
-    "tanh": _BuiltIn(TanhNetwork, "one hidden layer of 16 tanh units, for exact leave-one-out", 16, "numbers"),
-    "mlp": _BuiltIn(MultilayerPerceptron, "two hidden layers of 128 rectified units", 128, "numbers"),
-    "convnet": _BuiltIn(ConvNet, "three convolutions with batch-norm, width 16, for 8 to 32 pixels", 16, "images"),
-    "resnet8": _BuiltIn(partial(ResNet, blocks=1), "CIFAR ResNet of 3 blocks, width 16", 16, "images"),
-    "resnet14": _BuiltIn(partial(ResNet, blocks=2), "CIFAR ResNet of 6 blocks, width 16", 16, "images"),
-    "resnet20": _BuiltIn(partial(ResNet, blocks=3), "CIFAR ResNet of 9 blocks, width 16", 16, "images"),
-    "bag": _BuiltIn(BagOfWords, "texts: the mean of word vectors of width 64, one hidden layer", 64, "texts"),
-}
 _TIMM = {
     "resnet18": ("resnet18", "ResNet-18"),
     "resnet34": ("resnet34", "ResNet-34"),
@@ -55,8 +33,42 @@ _TIMM = {
     "seresnet50": ("seresnet50", "SE-ResNet-50"),
     "efficientnet-b0": ("efficientnet_b0", "EfficientNet-B0"),
 }
-_BERT = (2, 64)
-_OTHER_FORMS = ("bert", "bert:LAYERSxWIDTH", "timm:NAME", "package.module:factory")
+
+
+def _bag(shape: tuple[int, ...], classes: int, width: int) -> nn.Module:
+    return BagOfWords(shape[0], classes, width)
+
+
+def _bert(shape: tuple[int, ...], classes: int, layers: int = 2, width: int = 64) -> nn.Module:
+    vocabulary, length = shape
+    return Encoder(vocabulary, length, classes, layers, width)
+
+
+MODELS = Registry(
+    "model",
+    Network,
+    "moso.models",
+    (
+        Network("linear", "softmax regression, the convex problem", SoftmaxRegression, "numbers"),
+        Network("tanh", "one hidden layer of 16 tanh units, for exact leave-one-out", TanhNetwork, "numbers", 16),
+        Network("mlp", "two hidden layers of 128 rectified units", MultilayerPerceptron, "numbers", 128),
+        Network("convnet", "three convolutions with batch-norm, width 16, for 8 to 32 pixels", ConvNet, "images", 16),
+        Network("resnet8", "CIFAR ResNet of 3 blocks, width 16", partial(ResNet, blocks=1), "images", 16),
+        Network("resnet14", "CIFAR ResNet of 6 blocks, width 16", partial(ResNet, blocks=2), "images", 16),
+        Network("resnet20", "CIFAR ResNet of 9 blocks, width 16", partial(ResNet, blocks=3), "images", 16),
+        Network("bag", "texts: the mean of word vectors of width 64, one hidden layer", _bag, "texts", 64),
+        Network(
+            "bert",
+            "texts: a BERT-like encoder, random weights, from transformers; 2 layers of width 64 (others: bert:4x128)",
+            _bert,
+            "texts",
+        ),
+        *(
+            Network(name, f"{title}, from timm; 3x3 stem up to 64 pixels", partial(from_timm, of_timm), "images")
+            for name, (of_timm, title) in _TIMM.items()
+        ),
+    ),
+)
 
 
 def models() -> list[tuple[str, str]]:
@@ -65,15 +77,7 @@ def models() -> list[tuple[str, str]]:
     >>> [name for name, _ in models()][:4]
     ['linear', 'tanh', 'mlp', 'convnet']
     """
-    built_in = [
-        (name, entry.description + ("" if entry.width is None else f" (another width: {name}-w{2 * entry.width})"))
-        for name, entry in _BUILT_IN.items()
-    ]
-    layers, width = _BERT
-    shape = f"{layers} layers of width {width} (others: bert:{2 * layers}x{2 * width})"
-    bert = ("bert", f"texts: a BERT-like encoder, random weights, from transformers; {shape}")
-    from_timm = [(name, f"{title}, from timm; 3x3 stem up to 64 pixels") for name, (_, title) in _TIMM.items()]
-    return [*built_in, bert, *from_timm]
+    return [(name, network.full_description) for name, network in MODELS.all().items()]
 
 
 def build_model(
@@ -97,10 +101,10 @@ def build_model(
     >>> build_model("convnt", (1, 8, 8), classes=10, seed=0)
     Traceback (most recent call last):
     ...
-    moso.errors.MosoError: unknown model 'convnt'; nearest: convnet ...
+    moso.errors.UnknownNameError: unknown model 'convnt'; nearest: convnet ...
     """
     if classes < 2 and not numbers:
-        raise MosoError(f"a classifier needs at least 2 classes, not {classes}")
+        raise TooFewClassesError(f"a classifier needs at least 2 classes, not {classes}")
     # The check is inside: lazy layers draw their parameters at the first forward pass.
     with seeded(seed, "init"), torch.device("cpu"):
         model = _make(name, tuple(input_shape), classes, vocabulary)
@@ -109,60 +113,58 @@ def build_model(
 
 
 def _make(name: str, input_shape: tuple[int, ...], classes: int, vocabulary: int | None) -> nn.Module:
-    if name == "bert" or name.startswith("bert:"):
-        _expect(name, "texts", input_shape, vocabulary)
-        assert vocabulary is not None
-        return Encoder(vocabulary, input_shape[0], classes, *_bert_size(name))
-    if name.startswith("timm:"):
-        _expect(name, "images", input_shape, vocabulary)
-        return from_timm(name.removeprefix("timm:"), input_shape, classes)
-    if ":" in name:
+    if ":" in name and not name.startswith(("bert:", "timm:")):
         return from_factory(name, input_shape, classes, vocabulary)
-    if name in _TIMM:
-        _expect(name, "images", input_shape, vocabulary)
-        return from_timm(_TIMM[name][0], input_shape, classes)
+    network, width = _named(name)
+    _expect(name, network, input_shape, vocabulary)
+    shape = input_shape if vocabulary is None else (vocabulary, *input_shape)
+    return network.make(shape, classes) if width is None else network.make(shape, classes, width=width)
+
+
+def _named(name: str) -> tuple[Network, int | None]:
+    """The network of this name, and its width if it has one of choice."""
+    if name.startswith("timm:"):
+        return Network(name, "", partial(from_timm, name.removeprefix("timm:")), "images"), None
+    if name.startswith("bert:"):
+        layers, of_each = _bert_size(name)
+        return Network(name, "", partial(_bert, layers=layers, width=of_each), "texts"), None
     widened = re.fullmatch(r"(.+)-w([1-9][0-9]*)", name)
     base, width = (widened[1], int(widened[2])) if widened else (name, None)
-    entry = _BUILT_IN.get(base)
-    if entry is None:
-        if base in _TIMM:
-            raise MosoError(f"model '{base}' has one width only; {', '.join(_with_widths())} have a width of choice")
-        raise unknown_name("model", name, [*_BUILT_IN, *_TIMM, *_OTHER_FORMS])
-    _expect(name, entry.takes, input_shape, vocabulary)
-    given = vocabulary if entry.takes == "texts" else input_shape
-    if entry.width is None:
-        if width is not None:
-            raise MosoError(f"model '{base}' has no width; {', '.join(_with_widths())} have one")
-        return entry.make(given, classes)
-    return entry.make(given, classes, width=width or entry.width)
+    # A name as it stands comes first: one of another package's may end like a width.
+    network = MODELS.find(name) or MODELS.find(base)
+    if network is None:
+        raise MODELS.unknown(name, "bert:LAYERSxWIDTH", "timm:NAME", "package.module:factory")
+    if network.name == name:
+        return network, network.width
+    if network.width is None:
+        others = ", ".join(one.name for one in MODELS.built_in().values() if one.width is not None)
+        raise ModelNameInvalidError(f"model '{base}' has one width only; {others} have a width of choice")
+    return network, width
 
 
 def _bert_size(name: str) -> tuple[int, int]:
-    if name == "bert":
-        return _BERT
     size = re.fullmatch(r"bert:([1-9][0-9]*)x([1-9][0-9]*)", name)
     if size is None:
-        raise MosoError(f"model '{name}' is not of the form bert:LAYERSxWIDTH, for example bert:2x64")
+        raise ModelNameInvalidError(f"model '{name}' is not of the form bert:LAYERSxWIDTH, for example bert:2x64")
     layers, width = int(size[1]), int(size[2])
     if width > HEAD_WIDTH and width % HEAD_WIDTH:
-        raise MosoError(f"model '{name}': a width above {HEAD_WIDTH} must be a multiple of it, which is one head")
+        raise ModelNameInvalidError(
+            f"model '{name}': a width above {HEAD_WIDTH} must be a multiple of it, which is one head",
+        )
     return layers, width
 
 
-def _with_widths() -> list[str]:
-    return [name for name, entry in _BUILT_IN.items() if entry.width is not None]
-
-
-def _expect(name: str, takes: Inputs, input_shape: tuple[int, ...], vocabulary: int | None) -> None:
+def _expect(name: str, network: Network, input_shape: tuple[int, ...], vocabulary: int | None) -> None:
     """Refuse a network that is made for other inputs than these."""
+    takes = network.takes
     if (takes == "texts") != (vocabulary is not None):
         if takes == "texts":
-            raise MosoError(
+            raise ModelUnsuitableError(
                 f"model '{name}' takes texts, but inputs are of shape {input_shape}; 'mlp' takes any numbers"
             )
-        raise MosoError(f"model '{name}' takes {takes}, but inputs are texts; 'bag' and 'bert' take those")
+        raise ModelUnsuitableError(f"model '{name}' takes {takes}, but inputs are texts; 'bag' and 'bert' take those")
     if takes == "images" and (len(input_shape) != 3 or 0 in input_shape):
-        raise MosoError(
+        raise ModelUnsuitableError(
             f"model '{name}' takes images (channels, height, width) but inputs are of shape {input_shape}; "
             "'linear', 'tanh' and 'mlp' take inputs of any shape"
         )
@@ -179,7 +181,7 @@ def check_model(
     >>> check_model(nn.Flatten(), "flatten", (1, 8, 8), classes=10)
     Traceback (most recent call last):
     ...
-    moso.errors.MosoError: model 'flatten' gives (2, 64) for a batch of 2 where (2, 10) was expected, one logit a class
+    moso.errors.ModelUnsuitableError: model 'flatten' gives (2, 64) for a batch of 2 where (2, 10) was expected, ...
     """
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
@@ -188,18 +190,20 @@ def check_model(
             shape = (2, *input_shape)
             logits = model(torch.zeros(shape) if vocabulary is None else torch.full(shape, UNKNOWN))
     except Exception as problem:
-        raise MosoError(
+        raise ModelUnsuitableError(
             f"model '{name}' does not take inputs of shape {input_shape}: {type(problem).__name__}: {problem}"
         ) from problem
     finally:
         for module, mode in modes:
             module.training = mode
     if not isinstance(logits, torch.Tensor):
-        raise MosoError(f"model '{name}' gives a {type(logits).__name__} where a tensor of logits was expected")
+        raise ModelUnsuitableError(
+            f"model '{name}' gives a {type(logits).__name__} where a tensor of logits was expected"
+        )
     if tuple(logits.shape) != (2, classes):
-        raise MosoError(
+        raise ModelUnsuitableError(
             f"model '{name}' gives {tuple(logits.shape)} for a batch of 2 where {(2, classes)} was expected, "
             "one logit a class"
         )
     if not any(parameter.requires_grad for parameter in model.parameters()):
-        raise MosoError(f"model '{name}' has no trainable parameters")
+        raise ModelUnsuitableError(f"model '{name}' has no trainable parameters")

@@ -15,7 +15,7 @@ from moso.report.findings import RANDOM
 from moso.results.reading import Run
 from moso.results.retrainings import FULL
 from moso.run.computed_scores import wanted_scores
-from moso.selection import SELECTORS, selectors
+from moso.selection import SELECTORS
 
 
 def selector_key(selector: str, parameters: str) -> str:
@@ -31,8 +31,7 @@ def selector_key(selector: str, parameters: str) -> str:
 
 @cache
 def _usual(selector: str) -> dict[str, Any]:
-    # Looking for those of other packages takes a while, and is seldom needed.
-    known = SELECTORS.get(selector) or selectors().get(selector)
+    known = SELECTORS.find(selector)
     return {} if known is None else {option.name: option.default for option in known.options()}
 
 

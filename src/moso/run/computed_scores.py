@@ -1,7 +1,6 @@
 """Scores on disk: one file a score that says what made it, and a view over all in dataset order."""
 
 from collections.abc import Iterable
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -61,7 +60,7 @@ def _made_by(given: SeedEvidence, score: Score, settings: Settings) -> dict[str,
     if needs - {"terms", "norms", "labels"}:
         found["epochs"] = c.surrogate.epochs
     if score.options():
-        found["settings"] = asdict(settings)
+        found["settings"] = settings.model_dump()
     return {**found, "needs": sorted(needs), "keep": score.keep, "hard": score.hard, "source": score.source}
 
 

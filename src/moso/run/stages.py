@@ -163,7 +163,7 @@ def select_stage(job: Job, choices: Sequence[Chosen] = (), ratios: Sequence[floa
                         min_per_class=choice.min_per_class,
                         keep=decided.keep,
                         drop=decided.drop,
-                        settings=asdict(choice.settings),
+                        settings=choice.settings.model_dump(),
                         **given,
                     )
                 write_selection(job.directory.root, made_by, train.ids, kept)

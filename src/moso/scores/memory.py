@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from moso.adjoint import AdjointTerms
 from moso.data.samples import id_keys
-from moso.errors import MosoError
+from moso.errors import EvidenceMissingError
 from moso.evidence import Dynamics, PartitionTerms
 from moso.scores.score import Form
 
@@ -96,5 +96,5 @@ class MemoryInput:
 
 def _there(found: Found | None, what: str) -> Found:
     if found is None:
-        raise MosoError(f"the score needs {what}, and none were given")
+        raise EvidenceMissingError(f"the score needs {what}, and none were given")
     return found

@@ -14,24 +14,23 @@ Source: Xia et al., Moderate Coreset: A Universal Method of Data Selection for R
 ICLR 2023.
 """
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from moso.scores.score import Score, ScoreInput
-from moso.settings import Settings, setting
+from moso.settings import Settings
 
 _ROWS = 65_536
 
 
-@dataclass(frozen=True)
 class ModerateSettings(Settings):
     """What the centre of a class is."""
 
-    centre: Literal["mean", "median"] = setting(
-        "mean", "the mean of the class (the paper's), or its median (the code's)", choices=("mean", "median")
+    centre: Literal["mean", "median"] = Field(
+        "mean", description="the mean of the class (the paper's), or its median (the code's)"
     )
 
 

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from moso.data.views import View, load, split_evenly
-from moso.errors import MosoError
+from moso.errors import DataEmptyError, ValuesNotFiniteError
 from moso.gradients import (
     PROBES,
     Factored,
@@ -89,7 +89,7 @@ def influences(
     (3, 8)
     """
     if len(positions) == 0:
-        raise MosoError("there is no sample whose influence could be computed")
+        raise DataEmptyError("there is no sample whose influence could be computed")
     point = Point.of(model, loss, state)
     size = batch_size or batch_size_for(point, to_device(view.batch(positions[:PROBES], 0), point.device))
 
@@ -193,7 +193,7 @@ def _check_finite(rows: NDArray[np.float32], positions: NDArray[np.int64]) -> No
     bad = ~np.isfinite(rows).all(axis=1)
     if bad.any():
         first = positions[np.argmax(bad)]
-        raise MosoError(f"the gradient of sample {first} is not finite; look at its input and its loss")
+        raise ValuesNotFiniteError(f"the gradient of sample {first} is not finite; look at its input and its loss")
 
 
 OPT = Score(

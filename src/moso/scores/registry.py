@@ -1,7 +1,6 @@
 """The scores there are, by name: ours, and those of installed packages (entry points `moso.scores`)."""
 
-from moso import plugins
-from moso.errors import unknown_name
+from moso.registry import Registry
 from moso.scores.dynamics.aum import AUM
 from moso.scores.dynamics.dual import DUAL
 from moso.scores.dynamics.dyn_unc import DYN_UNC
@@ -23,11 +22,11 @@ from moso.scores.random_score import RANDOM
 from moso.scores.score import Score
 from moso.scores.ssp import SSP
 
-GROUP = "moso.scores"
-
-SCORES = {
-    score.name: score
-    for score in (
+SCORES = Registry(
+    "score",
+    Score,
+    "moso.scores",
+    (
         MOSO,
         MOSO_STANDARDISED,
         MOSO_RANK,
@@ -47,24 +46,8 @@ SCORES = {
         DYN_UNC,
         TDDS,
         DUAL,
-    )
-}
+    ),
+)
 
-
-def scores() -> dict[str, Score]:
-    """All scores by name, other packages' included."""
-    return {**SCORES, **plugins.everything(GROUP, Score, SCORES)}
-
-
-def find_score(name: str) -> Score:
-    """The score of this name.
-
-    >>> sorted(find_score("aum").needs), find_score("aum").hard
-    (['dynamics:margin', 'labels'], 'low')
-    """
-    if name in SCORES:
-        return SCORES[name]
-    found = plugins.find(GROUP, name, Score, SCORES)
-    if found is None:
-        raise unknown_name("score", name, [*SCORES, *plugins.names(GROUP)])
-    return found
+scores = SCORES.all
+find_score = SCORES.get

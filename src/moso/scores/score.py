@@ -24,7 +24,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from moso.adjoint import AdjointTerms
-from moso.errors import MosoError
+from moso.errors import ExtensionBrokenError
 from moso.evidence import Dynamics, PartitionTerms
 from moso.evidence.outputs import COLUMNS
 from moso.settings import Option, Settings, options, resolve
@@ -139,11 +139,11 @@ class Score:
         values = self.compute(given) if self.settings is None else self.compute(given, settings or self.resolved({}))
         values = np.asarray(values, dtype=np.float64)
         if values.shape != given.keys.shape:
-            raise MosoError(
+            raise ExtensionBrokenError(
                 f"score {self.name!r} gave {values.shape} for {len(given.keys)} samples; one each is needed"
             )
         if np.isnan(values).any():
-            raise MosoError(
+            raise ExtensionBrokenError(
                 f"score {self.name!r} left sample {given.ids[int(np.argmax(np.isnan(values)))]} without one"
             )
         return values

@@ -21,16 +21,22 @@ network's (`ssp_embedding.py`).
 """
 
 import warnings
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from moso.errors import MosoError
+from moso.errors import (
+    PackageMissingError,
+    SettingInvalidError,
+    SettingMissingError,
+    ShapeMismatchError,
+    ValuesNotFiniteError,
+)
 from moso.randomness import generator, key
 from moso.scores.score import Score, ScoreInput
-from moso.settings import Settings, setting
+from moso.settings import Settings
 
 Metric = Literal["cosine", "euclidean"]
 End = Literal["far", "near"]
@@ -43,13 +49,12 @@ _STARTS = 5  # of k-means, of which the best counts; large data has one, as its 
 _CHUNK = 16_384
 
 
-@dataclass(frozen=True)
 class SspSettings(Settings):
     """How many prototypes there are, and what is near."""
 
-    clusters: int = setting(0, "how many prototypes; 0 = as many as there are classes", least=0)
-    metric: Literal["cosine", "euclidean"] = setting(
-        "cosine", "distance by direction alone (the source's), or by length, too", choices=("cosine", "euclidean")
+    clusters: int = Field(0, ge=0, description="how many prototypes; 0 = as many as there are classes")
+    metric: Literal["cosine", "euclidean"] = Field(
+        "cosine", description="distance by direction alone (the source's), or by length, too"
     )
 
 
@@ -109,7 +114,7 @@ def _by_faiss(rows: Rows, clusters: int, seed: int) -> Rows:
     try:
         import faiss
     except ImportError as problem:
-        raise MosoError(
+        raise PackageMissingError(
             f"prototypes of more than {EXACT} samples are found by faiss, which is not installed; "
             'run `pip install "moso-prune[neighbours]"`'
         ) from problem
@@ -136,22 +141,26 @@ def _rows(rows: NDArray[Any], metric: Metric) -> Rows:
 
 def _check(features: NDArray[Any], clusters: int) -> None:
     if features.ndim != 2 or features.dtype.kind not in "fiu":
-        raise MosoError(f"features must be one row of numbers a sample, not {features.dtype} of shape {features.shape}")
+        raise ShapeMismatchError(
+            f"features must be one row of numbers a sample, not {features.dtype} of shape {features.shape}"
+        )
     if not 1 <= clusters <= len(features):
-        raise MosoError(
+        raise SettingInvalidError(
             f"{clusters} clusters of {len(features)} samples cannot be; there must be from 1 to {len(features)}"
         )
     for start in range(0, len(features), _CHUNK):
         finite = np.isfinite(features[start : start + _CHUNK]).all(axis=1)
         if not finite.all():
-            raise MosoError(f"the features of sample {start + int(np.argmin(finite))} are not all finite numbers")
+            raise ValuesNotFiniteError(
+                f"the features of sample {start + int(np.argmin(finite))} are not all finite numbers"
+            )
 
 
 def _compute(given: ScoreInput, settings: SspSettings) -> NDArray[np.float64]:
     clusters = settings.clusters
     if not clusters:
         if given.labels is None:
-            raise MosoError(
+            raise SettingMissingError(
                 "score 'ssp' makes as many prototypes as there are classes, and here are none; set ssp.clusters"
             )
         clusters = len(np.unique(given.labels))

@@ -17,7 +17,17 @@ from numpy.typing import NDArray
 from torch import nn
 
 from moso.data.views import View
-from moso.errors import MosoError
+from moso.errors import (
+    ColumnMissingError,
+    DownloadFailedError,
+    FileMissingError,
+    FileUnreadableError,
+    LengthMismatchError,
+    PicturesRequiredError,
+    SampleUnknownError,
+    ShapeMismatchError,
+    UnknownNameError,
+)
 from moso.models.compat import import_timm
 from moso.training.self_supervised import features_of, without_classifier
 from moso.training.two_views import inputs_of
@@ -35,17 +45,19 @@ def read_embedding(path: Path | str, ids: pa.Array) -> NDArray[Any]:
     """
     path = Path(path)
     if path.suffix not in (".npy", ".parquet"):
-        raise MosoError(f"{path} is neither .npy nor .parquet; features are read from those")
+        raise FileUnreadableError(f"{path} is neither .npy nor .parquet; features are read from those")
     try:
         found = np.load(path, mmap_mode="r", allow_pickle=False) if path.suffix == ".npy" else _table(path, ids)
     except FileNotFoundError as problem:
-        raise MosoError(f"there is no file {path} with features") from problem
+        raise FileMissingError(f"there is no file {path} with features") from problem
     except (ValueError, OSError, pa.ArrowInvalid) as problem:
-        raise MosoError(f"{path} holds no features that can be read: {problem}") from problem
+        raise FileUnreadableError(f"{path} holds no features that can be read: {problem}") from problem
     if found.ndim != 2 or found.dtype.kind not in "fiu":
-        raise MosoError(f"{path} holds {found.dtype} of shape {found.shape}; features are one row of numbers a sample")
+        raise ShapeMismatchError(
+            f"{path} holds {found.dtype} of shape {found.shape}; features are one row of numbers a sample"
+        )
     if len(found) != len(ids):
-        raise MosoError(f"{path} has the features of {len(found)} samples, but the data has {len(ids)}")
+        raise LengthMismatchError(f"{path} has the features of {len(found)} samples, but the data has {len(ids)}")
     return found
 
 
@@ -94,16 +106,18 @@ def _from_timm(name: str, view: View) -> tuple[nn.Module, int]:
     timm = import_timm()
     plain = name.removeprefix("timm:")
     if plain == name or not timm.is_model(plain):
-        raise MosoError(
+        raise UnknownNameError(
             f"{name!r} is no pretrained network; the form is timm:NAME, and timm.list_pretrained() lists them"
         )
     shape = inputs_of(view.batch(np.arange(1))).shape
     if len(shape) != 4:
-        raise MosoError(f"{name} takes pictures, but inputs are of shape {tuple(shape[1:])}; give features of your own")
+        raise PicturesRequiredError(
+            f"{name} takes pictures, but inputs are of shape {tuple(shape[1:])}; give features of your own"
+        )
     try:
         model: nn.Module = timm.create_model(plain, pretrained=True, num_classes=0, in_chans=shape[1])
     except (RuntimeError, OSError, ValueError) as problem:
-        raise MosoError(
+        raise DownloadFailedError(
             f"the weights of {name} cannot be had: {str(problem).splitlines()[0]}; "
             "fetch them once where there is a network connection, or give features of your own"
         ) from problem
@@ -119,11 +133,13 @@ def _table(path: Path, ids: pa.Array) -> NDArray[Any]:
         where = pc.index_in(ids, value_set=column)
         if where.null_count:
             first = ids[int(np.argmax(where.is_null().to_numpy(zero_copy_only=False)))]
-            raise MosoError(f"{path} has no features for sample {first} ({where.null_count} are missing in all)")
+            raise SampleUnknownError(
+                f"{path} has no features for sample {first} ({where.null_count} are missing in all)"
+            )
         table = table.take(where).drop_columns("id")
     columns = [column.combine_chunks() for column in table.columns]
     if len(columns) == 1 and (pa.types.is_list(columns[0].type) or pa.types.is_fixed_size_list(columns[0].type)):
         return np.stack([np.asarray(row, dtype=np.float32) for row in columns[0].to_numpy(zero_copy_only=False)])
     if not columns:
-        raise MosoError(f"{path} has no column of features beside its ids")
+        raise ColumnMissingError(f"{path} has no column of features beside its ids")
     return np.column_stack([column.to_numpy(zero_copy_only=False) for column in columns]).astype(np.float32)

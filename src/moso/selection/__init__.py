@@ -7,7 +7,7 @@ from moso.selection.problem import Problem
 from moso.selection.registry import SELECTORS, find_selector, selectors
 from moso.selection.selector import Selector
 from moso.selection.stream import select_stream
-from moso.settings import Option, Settings, setting
+from moso.settings import Option, Settings
 
 __all__ = [
     "SELECTORS",
@@ -22,5 +22,4 @@ __all__ = [
     "select",
     "select_stream",
     "selectors",
-    "setting",
 ]

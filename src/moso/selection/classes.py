@@ -1,40 +1,37 @@
 """Doing a selection class by class: every class is a problem of its own, with its quota as budget."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from moso.selection.problem import Problem
 from moso.selection.quotas import check_every_class, class_quotas
-from moso.settings import Settings, setting
+from moso.settings import Settings
 
 Classes = Literal["together", "balanced", "proportional"]
 Choose = Callable[[Problem], NDArray[np.int64]]
 
 
 _TEXT = "all classes together, or one by one with equal numbers (balanced) or equal shares (proportional)"
-_CHOICES = ("together", "balanced", "proportional")
 
 
-@dataclass(frozen=True)
 class ClassSettings(Settings):
     """Settings of a selector that can go class by class, and by default does not."""
 
-    classes: Literal["together", "balanced", "proportional"] = setting("together", _TEXT, choices=_CHOICES)
+    classes: Classes = Field("together", description=_TEXT)
 
     def needs(self) -> frozenset[str]:
         """Labels, if it goes class by class."""
         return frozenset() if self.classes == "together" else frozenset({"labels"})
 
 
-@dataclass(frozen=True)
 class ClasswiseSettings(ClassSettings):
     """Settings of a selector that goes class by class unless told otherwise."""
 
-    classes: Literal["together", "balanced", "proportional"] = setting("proportional", _TEXT, choices=_CHOICES)
+    classes: Classes = Field("proportional", description=_TEXT)
 
 
 def members(labels: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:

@@ -8,7 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moso.columns import take
-from moso.errors import MosoError
+from moso.errors import (
+    ClassesMismatchError,
+    EvidenceMissingError,
+    IdsNotUniqueError,
+    LengthMismatchError,
+    SampleUnknownError,
+    SettingInvalidError,
+    ShapeMismatchError,
+    ValuesNotFiniteError,
+)
 from moso.selection.budget import kept_count
 from moso.selection.decided import with_decisions
 from moso.selection.feature_rows import Features
@@ -69,11 +78,15 @@ def select(
     columns = {"labels": classes, "ids": ids, "rows of features": rows, "rows of influences": moves}
     for name, column in {**columns, "probabilities": chances}.items():
         if column is not None and len(column) != count:
-            raise MosoError(f"there are {count} {'samples' if found is None else 'scores'} but {len(column)} {name}")
+            raise LengthMismatchError(
+                f"there are {count} {'samples' if found is None else 'scores'} but {len(column)} {name}"
+            )
     if hard not in (None, "high", "low"):
-        raise MosoError(f"hard = {hard!r} must be 'high' or 'low', the end of the scores where the hard samples are")
+        raise SettingInvalidError(
+            f"hard = {hard!r} must be 'high' or 'low', the end of the scores where the hard samples are"
+        )
     if min_per_class < 0:
-        raise MosoError(f"min_per_class = {min_per_class} must be a number of samples, 0 or more")
+        raise SettingInvalidError(f"min_per_class = {min_per_class} must be a number of samples, 0 or more")
     for name, table in (("features", rows), ("influences", moves)):
         if table is not None and name in chosen.needed(resolved):
             table.check_finite()
@@ -110,7 +123,9 @@ def _positions(
     """Positions of the user's rows as positions of the problem, ascending, each once."""
     positions = np.unique(np.asarray(given, dtype=np.int64))
     if len(positions) and not 0 <= positions[0] <= positions[-1] < count:
-        raise MosoError(f"there is no sample {positions[0] if positions[0] < 0 else positions[-1]} to keep or drop")
+        raise SampleUnknownError(
+            f"there is no sample {positions[0] if positions[0] < 0 else positions[-1]} to keep or drop"
+        )
     if order is None:
         return positions
     places = np.empty(count, dtype=np.int64)
@@ -132,20 +147,20 @@ def _count(*columns: Any) -> int:
     for column in columns:
         if column is not None:
             return len(column)
-    raise MosoError("nothing says how many samples there are; give scores, one number a sample")
+    raise EvidenceMissingError("nothing says how many samples there are; give scores, one number a sample")
 
 
 def _numbers(given: Any, name: str, upper: float | None = None) -> NDArray[np.float64]:
     values = np.asarray(given, dtype=np.float64)
     plural = "probabilities" if name == "probability" else f"{name}s"
     if values.ndim != 1 or len(values) == 0:
-        raise MosoError(f"{plural} must be one number a sample, not of shape {values.shape}")
+        raise ShapeMismatchError(f"{plural} must be one number a sample, not of shape {values.shape}")
     if np.isnan(values).any():
         first = int(np.argmax(np.isnan(values)))
-        raise MosoError(f"the {name} of sample {first} is NaN; every sample needs a {name}")
+        raise ValuesNotFiniteError(f"the {name} of sample {first} is NaN; every sample needs a {name}")
     if upper is not None and ((values < 0) | (values > upper)).any():
         first = int(np.argmax((values < 0) | (values > upper)))
-        raise MosoError(f"the {name} of sample {first} is {values[first]:g}, outside [0, {upper:g}]")
+        raise SettingInvalidError(f"the {name} of sample {first} is {values[first]:g}, outside [0, {upper:g}]")
     return values
 
 
@@ -155,7 +170,7 @@ def _class_errors(
     if isinstance(given, Mapping):
         missing = [name for name in names.tolist() if name not in given]
         if missing:
-            raise MosoError(f"class_error has nothing for class {missing[0]!r}")
+            raise ClassesMismatchError(f"class_error has nothing for class {missing[0]!r}")
         errors = np.array([given[name] for name in names.tolist()], dtype=np.float64)
     else:
         errors = np.asarray(given, dtype=np.float64)
@@ -163,9 +178,11 @@ def _class_errors(
         if whole and errors.ndim == 1 and len(errors) > names.max():
             errors = errors[names]  # by class index: a class that no sample has may be among them
     if errors.shape != names.shape:
-        raise MosoError(f"class_error must be one number a class: there are {len(names)} classes, not {errors.shape}")
+        raise ShapeMismatchError(
+            f"class_error must be one number a class: there are {len(names)} classes, not {errors.shape}"
+        )
     if not ((errors >= 0) & (errors <= 1)).all():
-        raise MosoError("class_error must be shares between 0 and 1, one a class")
+        raise SettingInvalidError("class_error must be shares between 0 and 1, one a class")
     return errors
 
 
@@ -177,7 +194,7 @@ def _by_id(problem: Problem, ids: Sequence[Any] | NDArray[Any] | None) -> tuple[
         return None, replace(problem, ids=np.asarray(ids))
     unique, order = np.unique(np.asarray(ids), return_index=True)
     if len(unique) != len(problem):
-        raise MosoError(f"ids must be unique, but {len(problem)} samples have only {len(unique)} different ids")
+        raise IdsNotUniqueError(f"ids must be unique, but {len(problem)} samples have only {len(unique)} different ids")
     return order, replace(problem, ids=np.asarray(ids)).subset(order, problem.budget)
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from moso.data.samples import id_keys
-from moso.errors import MosoError
+from moso.errors import EvidenceMissingError, MosoError, ValuesNotFiniteError
 from moso.selection.feature_rows import Features
 
 Hard = Literal["high", "low"]
@@ -89,7 +89,9 @@ class Problem:
         """The scores, refused where they are infinite: selectors that compute with them cannot."""
         if not np.isfinite(self.scores).all():
             first = int(np.argmin(np.isfinite(self.scores)))
-            raise MosoError(f"selector {selector!r} computes with scores, and {self.scores[first]} is among them")
+            raise ValuesNotFiniteError(
+                f"selector {selector!r} computes with scores, and {self.scores[first]} is among them"
+            )
         return self.scores
 
 
@@ -110,4 +112,4 @@ def lacking(selector: str, evidence: str) -> MosoError:
     >>> str(lacking("balanced", "labels"))
     "selector 'balanced' needs labels=, one class a sample"
     """
-    return MosoError(f"selector {selector!r} needs {EVIDENCE[evidence]}")
+    return EvidenceMissingError(f"selector {selector!r} needs {EVIDENCE[evidence]}")

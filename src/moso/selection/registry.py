@@ -1,7 +1,6 @@
 """The selectors there are, by name: ours, and those of installed packages (entry points `moso.selectors`)."""
 
-from moso import plugins
-from moso.errors import unknown_name
+from moso.registry import Registry
 from moso.selection.selector import Selector
 from moso.selection.selectors.balanced import balanced
 from moso.selection.selectors.beta import BetaSettings, beta
@@ -19,16 +18,16 @@ from moso.selection.selectors.random import random
 from moso.selection.selectors.softmax import SoftmaxSettings, softmax
 from moso.selection.selectors.top import top
 
-GROUP = "moso.selectors"
-
 
 def _needs(*evidence: str) -> frozenset[str]:
     return frozenset(evidence)
 
 
-SELECTORS = {
-    selector.name: selector
-    for selector in (
+SELECTORS = Registry(
+    "selector",
+    Selector,
+    "moso.selectors",
+    (
         Selector("top", "the highest scores overall", top),
         Selector("bottom", "the lowest scores overall, as a control", bottom),
         Selector(
@@ -84,24 +83,8 @@ SELECTORS = {
             OptSettings,
         ),
         Selector("random", "any samples, whatever their scores", random, frozenset()),
-    )
-}
+    ),
+)
 
-
-def selectors() -> dict[str, Selector]:
-    """All selectors by name, other packages' included."""
-    return {**SELECTORS, **plugins.everything(GROUP, Selector, SELECTORS)}
-
-
-def find_selector(name: str) -> Selector:
-    """The selector of this name.
-
-    >>> sorted(find_selector("d2").needs)
-    ['features', 'scores']
-    """
-    if name in SELECTORS:
-        return SELECTORS[name]
-    found = plugins.find(GROUP, name, Selector, SELECTORS)
-    if found is None:
-        raise unknown_name("selector", name, [*SELECTORS, *plugins.names(GROUP)])
-    return found
+selectors = SELECTORS.all
+find_selector = SELECTORS.get

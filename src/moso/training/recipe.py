@@ -6,6 +6,7 @@ recipe is written into every run.
 """
 
 import tomllib
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
@@ -14,7 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import PydanticCustomError
 
 from moso.data.augment import Augmentation
-from moso.errors import MosoError, unknown_name
+from moso.errors import MosoError
+from moso.registry import Registry
 
 Schedule = Literal["cosine", "multi-step", "one-cycle", "constant"]
 Precision = Literal["float32", "bfloat16", "float16"]
@@ -109,13 +111,16 @@ class Recipe(BaseModel):
     retraining: TrainingRecipe = Field(description="the training that measures what the kept samples are worth")
 
 
+RECIPES = Registry("recipe", Recipe, "moso.recipes")
+
+
 def recipes() -> list[tuple[str, str]]:
-    """The recipes of this package: name and description.
+    """The recipes there are, those of installed packages included: name and description.
 
     >>> "digits" in dict(recipes())
     True
     """
-    return [(name, load_recipe(name).description) for name in _packaged()]
+    return [(name, recipe.description) for name, recipe in RECIPES.all().items()]
 
 
 def load_recipe(name: str) -> Recipe:
@@ -124,15 +129,14 @@ def load_recipe(name: str) -> Recipe:
     >>> load_recipe("quik")
     Traceback (most recent call last):
     ...
-    moso.errors.MosoError: unknown recipe 'quik'; nearest: quick ...
+    moso.errors.UnknownNameError: unknown recipe 'quik'; nearest: quick ...
     """
-    if name in _packaged():
-        source = f"recipe '{name}'"
-        text = (resources.files("moso.training") / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
-        return _parsed(text, name, source)
+    found = RECIPES.find(name)
+    if found is not None:
+        return found
     path = Path(name)
     if path.suffix != ".toml":
-        raise unknown_name("recipe", name, [*_packaged(), "PATH.toml"])
+        raise RECIPES.unknown(name, "PATH.toml")
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as problem:
@@ -151,9 +155,9 @@ def written_recipe(values: dict[str, Any], source: str) -> TrainingRecipe:
     return _validated(TrainingRecipe, values, source)
 
 
-def _packaged() -> list[str]:
-    folder = resources.files("moso.training") / "recipes"
-    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+def _packaged(name: str) -> Recipe:
+    text = (resources.files("moso.training") / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
+    return _parsed(text, name, f"recipe '{name}'")
 
 
 def _parsed(text: str, name: str, source: str) -> Recipe:
@@ -188,3 +192,9 @@ def _sentence(error: Any) -> str:
 def _refused(sentence: str) -> PydanticCustomError:
     # Braces would be read as places to fill in.
     return PydanticCustomError("recipe", sentence.replace("{", "(").replace("}", ")"))
+
+
+for _file in sorted((resources.files("moso.training") / "recipes").iterdir(), key=lambda one: one.name):
+    _name = _file.name.removesuffix(".toml")
+    if _name != _file.name:
+        RECIPES.register_lazily(_name, partial(_packaged, _name))

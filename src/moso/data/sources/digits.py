@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from moso.data.samples import StoredSamples
 from moso.data.sources.source import Opened, Request, Source
-from moso.errors import MosoError
+from moso.errors import DatasetNameInvalidError
 
 
 def open_digits(request: Request) -> Opened:
@@ -22,7 +22,7 @@ def open_digits(request: Request) -> Opened:
     (1797, (1, 8, 8), True)
     """
     if request.location:
-        raise MosoError(f"data set 'digits' takes no path, but was given {request.location!r}")
+        raise DatasetNameInvalidError(f"data set 'digits' takes no path, but was given {request.location!r}")
     rows = _rows()
     # 0..16 becomes 0..240: as bright as a picture should be, and exact in uint8.
     images = (rows[:, :-1] * 15).astype(np.uint8).reshape(-1, 1, 8, 8)
@@ -42,4 +42,9 @@ def _rows() -> NDArray[np.int64]:
     return np.column_stack([loaded.data, loaded.target]).astype(np.int64)
 
 
-SOURCE = Source("digits", "1,797 handwritten digits of 8 x 8 pixels, inside scikit-learn; the default", open_digits)
+SOURCE = Source(
+    "digits",
+    "1,797 handwritten digits of 8 x 8 pixels, inside scikit-learn; the default",
+    open_digits,
+    fits=("convnet", "digits"),
+)

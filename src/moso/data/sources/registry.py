@@ -1,15 +1,21 @@
-"""All data sources, by the name that stands before the colon. A new one is a file and a line here."""
+"""All data sources by the name that stands before the colon: ours, and those of installed packages (`moso.sources`).
+
+A new one of ours is a file and a line here.
+"""
 
 from pathlib import Path
 
 from moso.data.sources import cifar, diabetes, digits, folder, huggingface, parquet, text
 from moso.data.sources.location import predicts_numbers
 from moso.data.sources.source import Opened, Request, Source
-from moso.errors import MosoError, unknown_name
+from moso.errors import DatasetNameInvalidError, unknown_name
+from moso.registry import Registry
 
-SOURCES: dict[str, Source] = {
-    source.name: source
-    for source in (
+SOURCES = Registry(
+    "data set",
+    Source,
+    "moso.sources",
+    (
         digits.SOURCE,
         diabetes.SOURCE,
         cifar.CIFAR10,
@@ -18,8 +24,8 @@ SOURCES: dict[str, Source] = {
         folder.SOURCE,
         text.SOURCE,
         huggingface.SOURCE,
-    )
-}
+    ),
+)
 
 
 def open_source(name: str, resize: int | None, memory_limit: int) -> Opened:
@@ -28,18 +34,19 @@ def open_source(name: str, resize: int | None, memory_limit: int) -> Opened:
     >>> open_source("digit", None, 2**30)
     Traceback (most recent call last):
     ...
-    moso.errors.MosoError: unknown data set 'digit'; nearest: digits, diabetes (known: cifar10, ...)
+    moso.errors.UnknownNameError: unknown data set 'digit'; nearest: digits, diabetes (known: cifar10, ...)
     """
     scheme, _, location = name.partition(":")
-    if scheme in SOURCES:
-        return SOURCES[scheme].open(Request(location, resize, memory_limit))
+    source = SOURCES.find(scheme)
+    if source is not None:
+        return source.open(Request(location, resize, memory_limit))
     if name and Path(name).exists():
         suffix = Path(name).suffix.lower()
         kind = {".parquet": "parquet", **dict.fromkeys((".txt", ".tsv", ".csv", ".jsonl"), "text")}.get(
             suffix, "folder"
         )
-        raise MosoError(f"data set {name!r} is a path; say what it holds, for example {kind}:{name}")
-    raise unknown_name("data set", name, [source.usage for source in SOURCES.values()])
+        raise DatasetNameInvalidError(f"data set {name!r} is a path; say what it holds, for example {kind}:{name}")
+    raise unknown_name("data set", name, [source.usage for source in SOURCES.all().values()])
 
 
 def answers_are_numbers(name: str) -> bool:
@@ -49,4 +56,27 @@ def answers_are_numbers(name: str) -> bool:
     (True, False, True)
     """
     scheme, _, location = name.partition(":")
-    return scheme in SOURCES and (SOURCES[scheme].numbers or predicts_numbers(location))
+    source = SOURCES.find(scheme)
+    return source is not None and (source.numbers or predicts_numbers(location))
+
+
+def fitting(name: str) -> tuple[str, str]:
+    """The network and the recipe that fit the data set called `name` unless the user names others.
+
+    >>> fitting("digits"), fitting("diabetes"), fitting("folder:here")
+    (('convnet', 'digits'), ('mlp-w32', 'table'), ('convnet', 'cpu-small'))
+    """
+    source = SOURCES.find(name.partition(":")[0])
+    if source is not None and source.fits is not None:
+        return source.fits
+    return ("mlp-w32", "table") if answers_are_numbers(name) else ("convnet", "cpu-small")
+
+
+def may_have_pictures(name: str) -> bool:
+    """Whether inputs of the data set called `name` may be pictures, as far as the name tells.
+
+    >>> may_have_pictures("digits"), may_have_pictures("text:questions.tsv"), may_have_pictures("diabetes")
+    (True, False, False)
+    """
+    source = SOURCES.find(name.partition(":")[0])
+    return (source is None or source.pictures) and not answers_are_numbers(name)

@@ -27,13 +27,21 @@ class Request:
 class Source:
     """A data source: how it is typed (`parquet:PATH`), what it is, and how it is opened.
 
-    `numbers` says that its answers are numbers to predict; elsewhere `?target=COLUMN` does.
+    Attributes:
+        usage: How a user writes it; what stands before the colon is its name.
+        description: What it is, for the listing.
+        open: From a request to the training split, and the test split if there is one.
+        numbers: Its answers are numbers to predict; elsewhere `?target=COLUMN` says so.
+        fits: The network and the recipe that fit it, if others than those of pictures or numbers.
+        pictures: Its inputs may be pictures.
     """
 
     usage: str
     description: str
     open: Callable[[Request], Opened]
     numbers: bool = False
+    fits: tuple[str, str] | None = None
+    pictures: bool = True
 
     @property
     def name(self) -> str:

@@ -24,7 +24,17 @@ from moso.data.sources.source import Opened, Request, Source
 from moso.data.sources.tables import choose_answer, class_names, read_label_column
 from moso.data.sources.text_files import SUFFIXES, Record, read_records
 from moso.data.tokenizer import TextReader
-from moso.errors import MosoError
+from moso.errors import (
+    ColumnMissingError,
+    ColumnTypeError,
+    DataAmbiguousError,
+    DataEmptyError,
+    FileMissingError,
+    FileUnreadableError,
+    LabelInvalidError,
+    LabelsMissingError,
+    SplitMissingError,
+)
 
 OPTIONS = ("text", "label", "target")
 TEXT_NAMES = ("text", "sentence", "question")
@@ -44,14 +54,14 @@ def find_text(location: str) -> tuple[Path, Path | None, Mapping[str, str]]:
     place, options = (location, {}) if Path(location).exists() else split_options(location, OPTIONS)
     path = Path(place).expanduser()
     if not place or not path.exists():
-        raise MosoError(f"data set 'text' needs a file or folder of texts: {place or 'nothing'!r} is none")
+        raise FileMissingError(f"data set 'text' needs a file or folder of texts: {place or 'nothing'!r} is none")
     if path.is_file():
         if path.suffix.lower() not in SUFFIXES:
-            raise MosoError(f"{path} is none of {', '.join(SUFFIXES)}")
+            raise FileUnreadableError(f"{path} is none of {', '.join(SUFFIXES)}")
         return path, None, options
     train = _of_split(path, "train")
     if train is None:
-        raise MosoError(f"folder {path} holds no file train.* ({', '.join(SUFFIXES)})")
+        raise SplitMissingError(f"folder {path} holds no file train.* ({', '.join(SUFFIXES)})")
     tests = (_of_split(path, name) for name in _TESTS)
     return train, next((file for file in tests if file is not None), None), options
 
@@ -59,7 +69,9 @@ def find_text(location: str) -> tuple[Path, Path | None, Mapping[str, str]]:
 def _of_split(folder: Path, name: str) -> Path | None:
     files = [file for file in sorted(folder.glob(f"{name}.*")) if file.suffix.lower() in SUFFIXES]
     if len(files) > 1:
-        raise MosoError(f"folder {folder} holds {files[0].name} and {files[1].name}; give the file itself, or keep one")
+        raise DataAmbiguousError(
+            f"folder {folder} holds {files[0].name} and {files[1].name}; give the file itself, or keep one"
+        )
     return files[0] if files else None
 
 
@@ -67,10 +79,10 @@ def columns_of(file: Path, names: Sequence[str], options: Mapping[str, str]) -> 
     """The columns of the text and of the answer, and whether the answer is a number."""
     for column in options.values():
         if column not in names:
-            raise MosoError(f"{file} has no column {column!r}; it has: {', '.join(names)}")
+            raise ColumnMissingError(f"{file} has no column {column!r}; it has: {', '.join(names)}")
     text = options.get("text") or next((name for name in TEXT_NAMES if name in names), None)
     if text is None:
-        raise MosoError(
+        raise ColumnMissingError(
             f"{file} has no column {', '.join(TEXT_NAMES[:-1])} or {TEXT_NAMES[-1]}; name one of its columns "
             f"({', '.join(names)}) as the text, with ?text=COLUMN"
         )
@@ -90,7 +102,7 @@ def _samples(file: Path, options: Mapping[str, str], classes: Sequence[str] | No
         texts.append(_text(record, text))
         answers.append(_number(record, answer) if numbers else _label(record, answer))
     if not texts:
-        raise MosoError(f"{file} holds no texts")
+        raise DataEmptyError(f"{file} holds no texts")
     ids = pa.array(np.arange(len(texts)))
     reader = TextReader(pa.array(texts, pa.large_string()))
     if numbers:
@@ -101,34 +113,38 @@ def _samples(file: Path, options: Mapping[str, str], classes: Sequence[str] | No
     try:
         column = pa.chunked_array([pa.array(answers)])
     except pa.ArrowException as problem:
-        raise MosoError(f"labels in {file} are of different kinds ({problem}); use names or whole numbers") from problem
+        raise LabelInvalidError(
+            f"labels in {file} are of different kinds ({problem}); use names or whole numbers"
+        ) from problem
     labels, names = read_label_column(column, classes, str(file))
     return StoredSamples(ids, labels, names, reader)
 
 
 def _value(record: Record, column: str) -> Any:
     if column not in record.values:
-        raise MosoError(f"{record.where} has no {column!r}, which the first row has")
+        raise ColumnMissingError(f"{record.where} has no {column!r}, which the first row has")
     return record.values[column]
 
 
 def _text(record: Record, column: str) -> str:
     value = _value(record, column)
     if not isinstance(value, str):
-        raise MosoError(f"{record.where}: {column!r} holds {value!r}, not a text")
+        raise ColumnTypeError(f"{record.where}: {column!r} holds {value!r}, not a text")
     if not value.strip():
-        raise MosoError(f"{record.where} has an empty text; remove the row or fill it")
+        raise DataEmptyError(f"{record.where} has an empty text; remove the row or fill it")
     try:
         value.encode()
     except UnicodeEncodeError as problem:
-        raise MosoError(f"{record.where}: the text holds half a character, which UTF-8 cannot write") from problem
+        raise FileUnreadableError(
+            f"{record.where}: the text holds half a character, which UTF-8 cannot write"
+        ) from problem
     return value
 
 
 def _label(record: Record, column: str) -> Any:
     value = _value(record, column)
     if value is None or (isinstance(value, str) and not value.strip()):
-        raise MosoError(f"{record.where} has no label; remove the row or fill it")
+        raise LabelsMissingError(f"{record.where} has no label; remove the row or fill it")
     return value
 
 
@@ -137,9 +153,9 @@ def _number(record: Record, column: str) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError) as problem:
-        raise MosoError(f"{record.where}: {column!r} holds {value!r}, not a number to predict") from problem
+        raise LabelInvalidError(f"{record.where}: {column!r} holds {value!r}, not a number to predict") from problem
     if not np.isfinite(number):
-        raise MosoError(f"{record.where}: {column!r} holds {value!r}, which is no number to predict")
+        raise LabelInvalidError(f"{record.where}: {column!r} holds {value!r}, which is no number to predict")
     return number
 
 
@@ -148,4 +164,6 @@ SOURCE = Source(
     "texts with labels: a .tsv, .csv, .jsonl or .parquet with columns text and label, TREC's questions (.txt), or a "
     "folder with train.* and test.*; options ?text=COLUMN&label=COLUMN, or ?target=COLUMN for a number to predict",
     open_text,
+    fits=("bag", "text"),
+    pictures=False,
 )

@@ -108,7 +108,7 @@ COST = Experiment(
 )
 
 # The adjoint takes several trainings of its own; `docs/adjoint.md` compares it.
-_EVERY = tuple(Contender(name) for name in METHODS if name not in ("random", "moso-adjoint"))
+_EVERY = tuple(Contender(name) for name in METHODS.built_in() if name not in ("random", "moso-adjoint"))
 EVERY_METHOD = Experiment(
     "every-method",
     "beyond the paper",

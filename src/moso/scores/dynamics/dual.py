@@ -15,22 +15,22 @@ Source: Cho et al., Lightweight Dataset Pruning without Full Training via Exampl
 ICML 2025, section 3.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from moso.scores.dynamics.windows import over_samples, shortened, windows
 from moso.scores.score import Score, ScoreInput
-from moso.settings import Settings, setting
+from moso.settings import Settings
 
 
-@dataclass(frozen=True)
 class DualSettings(Settings):
     """How much of training is looked at, and how."""
 
-    window: int = setting(10, "epochs of a window (the paper's J)", least=2)
-    epochs: int = setting(30, "first epochs that are looked at, all where there are fewer (the paper's T)", least=2)
+    window: int = Field(10, ge=2, description="epochs of a window (the paper's J)")
+    epochs: int = Field(
+        30, ge=2, description="first epochs that are looked at, all where there are fewer (the paper's T)"
+    )
 
 
 def dual(probability: NDArray[np.float64], window: int = 10) -> NDArray[np.float64]:

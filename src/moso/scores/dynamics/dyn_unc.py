@@ -13,21 +13,19 @@ Scale: a standard deviation of probabilities, 0 to about 0.5. Keep: high. Hard: 
 Source: He et al., Large-scale Dataset Pruning with Dynamic Uncertainty, CVPR 2024 workshops.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from moso.scores.dynamics.windows import over_samples, shortened, windows
 from moso.scores.score import Score, ScoreInput
-from moso.settings import Settings, setting
+from moso.settings import Settings
 
 
-@dataclass(frozen=True)
 class DynUncSettings(Settings):
     """How long a window is."""
 
-    window: int = setting(10, "epochs of a window (the paper's J)", least=2)
+    window: int = Field(10, ge=2, description="epochs of a window (the paper's J)")
 
 
 def dynamic_uncertainty(probability: NDArray[np.float64], window: int = 10) -> NDArray[np.float64]:

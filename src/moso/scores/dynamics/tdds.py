@@ -19,26 +19,27 @@ Source: Zhang et al., Spanning Training Progress: Temporal Dual-Depth Scoring (T
 2024, section 3 and the authors' code.
 """
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from moso.scores.dynamics.windows import over_samples, shortened, windows
 from moso.scores.score import Score, ScoreInput
-from moso.settings import Settings, setting
+from moso.settings import Settings
 
 
-@dataclass(frozen=True)
 class TddsSettings(Settings):
     """How much of training is looked at, and how."""
 
-    window: int = setting(10, "epochs of a window (the paper's J)", least=3)
-    epochs: int = setting(30, "first epochs that are looked at, all where there are fewer (the paper's T)", least=3)
-    decay: float = setting(0.9, "weight of the newest window (the paper's beta)", above=0, below=1)
-    divergence: Literal["kl", "absolute"] = setting(
-        "kl", "the paper's divergence, or the code's sum of absolute terms", choices=("kl", "absolute")
+    window: int = Field(10, ge=3, description="epochs of a window (the paper's J)")
+    epochs: int = Field(
+        30, ge=3, description="first epochs that are looked at, all where there are fewer (the paper's T)"
+    )
+    decay: float = Field(0.9, gt=0, lt=1, description="weight of the newest window (the paper's beta)")
+    divergence: Literal["kl", "absolute"] = Field(
+        "kl", description="the paper's divergence, or the code's sum of absolute terms"
     )
 
     @property

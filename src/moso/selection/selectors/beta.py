@@ -15,25 +15,25 @@ Source: Cho et al., Lightweight Dataset Pruning without Full Training via Exampl
 Uncertainty, ICML 2025; the formula and 15, 4 and 10 anchors are those of the authors' code for CIFAR.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 from scipy.special import betaln, xlog1py, xlogy
 
 from moso.selection.draws import weighted_order
 from moso.selection.order import best_first
 from moso.selection.problem import Problem, lacking
-from moso.settings import Settings, setting
+from moso.settings import Settings
 
 
-@dataclass(frozen=True)
 class BetaSettings(Settings):
     """The shape of the Beta density."""
 
-    concentration: float = setting(15.0, "how narrow the density is (the paper's C)", above=0)
-    exponent: float = setting(4.0, "how late it moves to easy samples as more is removed (the paper's c_D)", above=0)
-    anchors: int = setting(10, "highest scores whose mean probability places the density", least=1)
+    concentration: float = Field(15.0, gt=0, description="how narrow the density is (the paper's C)")
+    exponent: float = Field(
+        4.0, gt=0, description="how late it moves to easy samples as more is removed (the paper's c_D)"
+    )
+    anchors: int = Field(10, ge=1, description="highest scores whose mean probability places the density")
 
 
 def beta(problem: Problem, settings: BetaSettings) -> NDArray[np.int64]:

@@ -17,27 +17,25 @@ Source: Zheng et al., Coverage-centric Coreset Selection for High Pruning Rates,
 """
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from moso.selection.classes import ClassSettings, per_class
 from moso.selection.draws import shuffled
 from moso.selection.order import best_first, rank_in_class
 from moso.selection.problem import Problem
-from moso.settings import setting
 
 
-@dataclass(frozen=True)
 class CoverageSettings(ClassSettings):
     """How much is cut, and how finely the rest is covered."""
 
-    cut: float = setting(0.3, "share of the samples, the hardest, that is dropped first", least=0, below=1)
-    strata: int = setting(50, "stretches the range of scores is divided into", least=1)
-    by: Literal["score", "rank"] = setting(
-        "score", "strata of equal width in score (the source's), or in rank", choices=("score", "rank")
+    cut: float = Field(0.3, ge=0, lt=1, description="share of the samples, the hardest, that is dropped first")
+    strata: int = Field(50, ge=1, description="stretches the range of scores is divided into")
+    by: Literal["score", "rank"] = Field(
+        "score", description="strata of equal width in score (the source's), or in rank"
     )
 
     def needs(self) -> frozenset[str]:

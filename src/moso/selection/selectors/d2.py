@@ -19,28 +19,29 @@ ICLR 2024.
 """
 
 import heapq
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 from scipy.sparse import csr_array
 
 from moso.selection.neighbours import nearest
 from moso.selection.problem import Problem
-from moso.settings import Settings, setting
+from moso.settings import Settings
 
 # The authors' code passes on no message smaller than this, so that a score of 0 still says there is a neighbour.
 _LEAST = 1e-7
 
 
-@dataclass(frozen=True)
 class D2Settings(Settings):
     """The graph, and how far messages reach."""
 
-    neighbours: int = setting(10, "nearest samples each sample is joined with", least=1)
-    gamma: float = setting(0.1, "how fast a kept sample's discount fades with distance (the paper's gamma_r)", least=0)
-    gamma_forward: float = setting(1.0, "how fast a neighbour's score fades with distance (gamma_f)", least=0)
-    squared: bool = setting(False, "fade with the squared distance (the paper's formula, not its code)")
+    neighbours: int = Field(10, ge=1, description="nearest samples each sample is joined with")
+    gamma: float = Field(
+        0.1, ge=0, description="how fast a kept sample's discount fades with distance (the paper's gamma_r)"
+    )
+    gamma_forward: float = Field(1.0, ge=0, description="how fast a neighbour's score fades with distance (gamma_f)")
+    squared: bool = Field(False, description="fade with the squared distance (the paper's formula, not its code)")
 
 
 def d2(problem: Problem, settings: D2Settings) -> NDArray[np.int64]:

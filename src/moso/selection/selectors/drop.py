@@ -13,25 +13,24 @@ left by size. O(N log N).
 Source: Vysogorets, Ahuja & Kempe, DRoP: Distributionally Robust Data Pruning, ICLR 2025, Algorithm 1.
 """
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from moso.selection.draws import shuffled
 from moso.selection.order import best_first, rank_in_class
 from moso.selection.problem import Problem, lacking
 from moso.selection.quotas import apportion, check_every_class
-from moso.settings import Settings, setting
+from moso.settings import Settings
 
 
-@dataclass(frozen=True)
 class DropSettings(Settings):
     """How samples are chosen inside a class."""
 
-    inside: Literal["random", "top"] = setting(
-        "random", "inside a class: at random (the source's), or the highest scores", choices=("random", "top")
+    inside: Literal["random", "top"] = Field(
+        "random", description="inside a class: at random (the source's), or the highest scores"
     )
 
     def needs(self) -> frozenset[str]:

@@ -14,27 +14,27 @@ Source: Welling, Herding Dynamical Weights to Learn, ICML 2009; rule "mean": Reb
 Algorithm 4.
 """
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from moso.selection.blocks import blocks
 from moso.selection.classes import ClasswiseSettings, per_class
 from moso.selection.gram import KEPT, Gram
 from moso.selection.problem import Problem
-from moso.settings import setting
 
 
-@dataclass(frozen=True)
 class HerdingSettings(ClasswiseSettings):
     """Which rule herds, whose mean is matched, and how many samples at once."""
 
-    rule: Literal["mean", "welling"] = setting(
-        "mean", "least error of the running mean, or Welling's weights", choices=("mean", "welling")
+    rule: Literal["mean", "welling"] = Field(
+        "mean", description="least error of the running mean, or Welling's weights"
     )
-    block: int = setting(KEPT, "samples herded at once; more are dealt into blocks of at most this many", least=2)
+    block: int = Field(
+        KEPT, ge=2, description="samples herded at once; more are dealt into blocks of at most this many"
+    )
 
 
 def herding(problem: Problem, settings: HerdingSettings) -> NDArray[np.int64]:

@@ -19,27 +19,27 @@ and a gradient-based solver. Scaling the scores, and the Kullback-Leibler form o
 ours.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 from scipy.sparse import csr_array
 
 from moso.selection.blocks import blocks
 from moso.selection.feature_rows import Features
 from moso.selection.neighbours import nearest
 from moso.selection.problem import Problem
-from moso.settings import Settings, setting
+from moso.settings import Settings
 
 
-@dataclass(frozen=True)
 class InfoMaxSettings(Settings):
     """How much likeness counts, and how the program is solved."""
 
-    neighbours: int = setting(5, "nearest samples whose likeness counts", least=1)
-    weight: float = setting(0.3, "what likeness costs against scores from 0 to 1 (the paper's alpha)", least=0)
-    iterations: int = setting(20, "steps of the solver", least=1)
-    partition: int = setting(100_000, "samples solved at once; more are dealt into parts of at most this many", least=2)
+    neighbours: int = Field(5, ge=1, description="nearest samples whose likeness counts")
+    weight: float = Field(0.3, ge=0, description="what likeness costs against scores from 0 to 1 (the paper's alpha)")
+    iterations: int = Field(20, ge=1, description="steps of the solver")
+    partition: int = Field(
+        100_000, ge=2, description="samples solved at once; more are dealt into parts of at most this many"
+    )
 
 
 def infomax(problem: Problem, settings: InfoMaxSettings) -> NDArray[np.int64]:

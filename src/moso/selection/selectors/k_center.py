@@ -13,24 +13,23 @@ Source: Sener & Savarese, Active Learning for Convolutional Neural Networks: A C
 1 (the factor 2: Gonzalez 1985).
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from moso.randomness import hashes
 from moso.selection.blocks import blocks
 from moso.selection.classes import ClassSettings, per_class
 from moso.selection.gram import KEPT, Gram
 from moso.selection.problem import Problem
-from moso.settings import setting
 
 
-@dataclass(frozen=True)
 class KCenterSettings(ClassSettings):
     """Whether `k-center` goes class by class, and how much it covers at once."""
 
-    block: int = setting(KEPT, "samples covered at once; more are dealt into blocks of at most this many", least=2)
+    block: int = Field(
+        KEPT, ge=2, description="samples covered at once; more are dealt into blocks of at most this many"
+    )
 
 
 def k_center(problem: Problem, settings: KCenterSettings) -> NDArray[np.int64]:

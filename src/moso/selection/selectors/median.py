@@ -10,22 +10,20 @@ N).
 Source: Xia et al., Moderate Coreset: A Universal Method of Data Selection, ICLR 2023.
 """
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from moso.selection.classes import ClassSettings, per_class
 from moso.selection.problem import Problem
-from moso.settings import setting
 
 
-@dataclass(frozen=True)
 class MedianSettings(ClassSettings):
     """How `median` measures nearness, and whether it goes class by class."""
 
-    by: Literal["score", "rank"] = setting("score", "nearness in score, or in rank", choices=("score", "rank"))
+    by: Literal["score", "rank"] = Field("score", description="nearness in score, or in rank")
 
 
 def median(problem: Problem, settings: MedianSettings) -> NDArray[np.int64]:

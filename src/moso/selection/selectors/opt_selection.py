@@ -20,32 +20,34 @@ Source: Yang et al., Dataset Pruning: Reducing Training Data by Examining Genera
 problems. The solver is ours.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from moso.errors import MosoError
+from moso.errors import BudgetImpossibleError, SettingInvalidError
 from moso.randomness import generator
 from moso.selection.blocks import blocks
 from moso.selection.feature_rows import Features
 from moso.selection.gram import KEPT, Gram
 from moso.selection.problem import Problem
-from moso.settings import Settings, setting
+from moso.settings import Settings
 
 # By how much of a mean squared influence an exchange must shorten the squared sum: less is rounding.
 _LEAST = 1e-10
 _SIZES = 17  # tried for the fixed bound, before it is halved between two of them
 
 
-@dataclass(frozen=True)
 class OptSettings(Settings):
     """How long the solver tries, and on how many samples at once."""
 
-    passes: int = setting(5, "times every removed sample is tried for an exchange, at most", least=0)
-    kicks: int = setting(4, "times the best set found is disturbed at random and improved again", least=0)
-    block: int = setting(KEPT, "samples solved at once; more are dealt into blocks of at most this many", least=2)
+    passes: int = Field(5, ge=0, description="times every removed sample is tried for an exchange, at most")
+    kicks: int = Field(4, ge=0, description="times the best set found is disturbed at random and improved again")
+    block: int = Field(
+        KEPT, ge=2, description="samples solved at once; more are dealt into blocks of at most this many"
+    )
 
 
 def opt(problem: Problem, settings: OptSettings) -> NDArray[np.int64]:
@@ -71,8 +73,10 @@ def select_fixed_size(
     """
     problem = _problem(influences, seed)
     if not 1 <= budget <= len(problem):
-        raise MosoError(f"{budget} of {len(problem)} samples cannot stay; the budget is a number from 1 to all of them")
-    return np.sort(opt(replace(problem, budget=budget), OptSettings(passes, kicks, block)))
+        raise BudgetImpossibleError(
+            f"{budget} of {len(problem)} samples cannot stay; the budget is a number from 1 to all of them"
+        )
+    return np.sort(opt(replace(problem, budget=budget), OptSettings(passes=passes, kicks=kicks, block=block)))
 
 
 def select_fixed_bound(
@@ -94,10 +98,12 @@ def select_fixed_bound(
     array([1, 3])
     """
     if not bound >= 0:
-        raise MosoError(f"bound {bound} is no distance; it is how far removing may move the parameters, 0 or more")
+        raise SettingInvalidError(
+            f"bound {bound} is no distance; it is how far removing may move the parameters, 0 or more"
+        )
     if not 0 < most < 1:
-        raise MosoError(f"most = {most} is outside (0, 1); it is the largest share of samples that may go")
-    whole, settings = _problem(influences, seed), OptSettings(passes, kicks, block)
+        raise SettingInvalidError(f"most = {most} is outside (0, 1); it is the largest share of samples that may go")
+    whole, settings = _problem(influences, seed), OptSettings(passes=passes, kicks=kicks, block=block)
     count = len(whole)
 
     def within(removed: int) -> NDArray[np.int64] | None:

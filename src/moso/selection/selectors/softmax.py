@@ -12,24 +12,23 @@ sample added to score / temperature, and the highest sums stay. O(N log N).
 Source: Kool, van Hoof & Welling, Stochastic Beams and Where to Find Them, ICML 2019 (Gumbel top-k).
 """
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from moso.selection.draws import weighted_order
 from moso.selection.problem import Problem
-from moso.settings import Settings, setting
+from moso.settings import Settings
 
 
-@dataclass(frozen=True)
 class SoftmaxSettings(Settings):
     """How strongly scores decide."""
 
-    temperature: float = setting(1.0, "how far scores lie apart before they matter", above=0)
-    unit: Literal["spread", "score"] = setting(
-        "spread", "the temperature's unit: standard deviations, or the score's own", choices=("spread", "score")
+    temperature: float = Field(1.0, gt=0, description="how far scores lie apart before they matter")
+    unit: Literal["spread", "score"] = Field(
+        "spread", description="the temperature's unit: standard deviations, or the score's own"
     )
 
 

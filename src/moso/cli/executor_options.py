@@ -1,28 +1,34 @@
-"""Where the pieces of a run are done, as flags that every working verb has."""
+"""Where and how the pieces of a run are done, as flags that every working verb has."""
 
-import inspect
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
-from functools import wraps
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
 from moso.cli.display import showing
+from moso.cli.flags import Flags, Quiet
 from moso.configuration.configuration import Configuration
-from moso.errors import MosoError
+from moso.errors import SettingsConflictError, UnknownNameError
 from moso.executors import RayTasks, TorchRun, local_executor
 from moso.executors.torchrun import torchrun_team
-from moso.run.job import Job
+from moso.run.job import Effort, Job
 from moso.run.stages import Executor
 
 
 @dataclass(frozen=True)
-class Workplace:
-    """Processes of this machine, or tasks of a Ray cluster."""
+class ExecutorOptions(Flags):
+    """Processes of this machine or tasks of a Ray cluster, how often they save, and how much is said."""
 
+    loader_workers: Annotated[
+        int, typer.Option("--loader-workers", min=0, help="decoding processes a training, for data beyond memory")
+    ] = 2
+    checkpoint_seconds: Annotated[
+        float, typer.Option("--checkpoint-seconds", min=0, help="seconds between saved positions of a training")
+    ] = 10.0
+    quiet: Quiet = False
     workers: Annotated[
         int, typer.Option("--workers", min=0, help="pieces side by side; 0 = as many as fit the cores, or the cluster")
     ] = 0
@@ -42,13 +48,13 @@ class Workplace:
         ),
     ] = None
 
-    def check(self) -> None:
+    def __post_init__(self) -> None:
         """Refuse what no executor knows."""
         if self.executor not in ("local", "ray", "torchrun"):
-            raise MosoError(f"--executor {self.executor} is not known; use local, ray or torchrun")
+            raise UnknownNameError(f"--executor {self.executor} is not known; use local, ray or torchrun")
         for name in ("address", "cpus_per_partition", "gpus_per_partition"):
             if self.executor != "ray" and getattr(self, name) is not None:
-                raise MosoError(f"--{name.replace('_', '-')} is for --executor ray")
+                raise SettingsConflictError(f"--{name.replace('_', '-')} is for --executor ray")
 
     def worker_count(self, configuration: Configuration) -> int:
         """As many as asked; else one for each `threads` cores, and one where a single accelerator does the work."""
@@ -59,7 +65,12 @@ class Workplace:
         return max(1, usable_cores() // configuration.threads)
 
     @property
-    def far(self) -> bool:
+    def effort(self) -> Effort:
+        """How a piece does its work, without changing its result."""
+        return Effort(self.loader_workers, self.checkpoint_seconds)
+
+    @property
+    def is_remote(self) -> bool:
         """Whether the work may be done on other machines, with other devices, than this one."""
         return self.executor == "ray"
 
@@ -74,9 +85,9 @@ class Workplace:
             processes.follow(job)
 
     @contextmanager
-    def executor_for(self, configuration: Configuration, quiet: bool) -> Iterator[Executor]:
+    def executor_for(self, configuration: Configuration) -> Iterator[Executor]:
         """An executor for the pieces of a run: a cluster's tasks, processes side by side, or this one alone."""
-        with showing(quiet) as progress:
+        with showing(self.quiet) as progress:
             if self.executor == "ray":
                 with self._ray(configuration, progress) as tasks:
                     yield tasks
@@ -110,27 +121,3 @@ def usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):  # Linux
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-# On this machine, as many as fit.
-HERE = Workplace()
-
-
-def with_workplace(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose parameter `workplace` is filled from flags, one for each field of a `Workplace`."""
-    own = [one for one in inspect.signature(command, eval_str=True).parameters.values() if one.name != "workplace"]
-    kind = inspect.Parameter.KEYWORD_ONLY
-    flags = [
-        inspect.Parameter(field.name, kind, default=field.default, annotation=field.type) for field in fields(Workplace)
-    ]
-
-    @wraps(command)
-    def run(**values: Any) -> None:
-        workplace = Workplace(**{flag.name: values.pop(flag.name) for flag in flags if flag.name in values})
-        workplace.check()
-        command(**values, workplace=workplace)
-
-    keyword = [one.replace(kind=kind) for one in own]
-    run.__signature__ = inspect.Signature([*keyword, *flags])  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in [*keyword, *flags]}
-    return run

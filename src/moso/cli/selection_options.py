@@ -1,0 +1,143 @@
+"""What is selected, as flags of `moso score | select | evaluate`: methods, selectors, ratios, what a user brings."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+
+from moso.cli.flags import Flags
+from moso.configuration.resolved_method import Choice, read_settings
+from moso.errors import SettingInvalidError, SettingMissingError, SettingsConflictError
+from moso.results.overrides import keep_overrides
+from moso.run.imported_scores import LISTED, find_choices, keep_list, keep_scores
+from moso.run.job import Job
+from moso.scores import Hard
+from moso.selection import selectors as known_selectors
+
+Methods = Annotated[list[str] | None, typer.Option("--method", help="method; may be repeated", show_default=False)]
+Selectors = Annotated[
+    list[str] | None, typer.Option("--selector", help="selector; may be repeated", show_default=False)
+]
+Decisions = Annotated[
+    Path | None,
+    typer.Option(
+        "--overrides", help="decisions by hand, as the page saves them: a .csv with id, decision", show_default=False
+    ),
+]
+
+
+@dataclass(frozen=True)
+class SelectionOptions(Flags):
+    """Methods, selectors and ratios, their settings, and scores, lists and decisions of the user's own."""
+
+    method: Methods = None
+    selector: Selectors = None
+    ratio: Annotated[
+        list[float] | None, typer.Option("--ratio", help="share to remove; may be repeated", show_default=False)
+    ] = None
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--setting", help="SELECTOR.SETTING=VALUE, e.g. coverage.cut=0.2; may be repeated", show_default=False
+        ),
+    ] = None
+    min_per_class: Annotated[
+        int | None, typer.Option("--min-per-class", min=0, help="samples that every class keeps", show_default=False)
+    ] = None
+    scores: Annotated[
+        Path | None,
+        typer.Option(
+            "--scores", help="scores of your own: .npy, or a .parquet or .csv with id, score", show_default=False
+        ),
+    ] = None
+    indices: Annotated[
+        Path | None,
+        typer.Option(
+            "--indices", help="a list of what stays: .npy positions, or ids in .parquet, .csv, .txt", show_default=False
+        ),
+    ] = None
+    name: Annotated[
+        str | None, typer.Option("--name", help="what your scores or list are called", show_default=False)
+    ] = None
+    hard: Annotated[
+        str | None,
+        typer.Option("--hard", help="the end of your scores where hard samples are: high, low", show_default=False),
+    ] = None
+    overrides: Decisions = None
+
+    def choices(self, job: Job) -> list[Choice]:
+        """Put what the user brings into the run, and return the methods and selectors that were asked for."""
+        own = self._bring(job)
+        choices = asked_choices(job, [*(self.method or []), *own], self.selector, self.setting, self.min_per_class)
+        return _decided(job, choices, self.overrides)
+
+    def _bring(self, job: Job) -> list[str]:
+        """Put a score or a list of the user's into the run; the name under which it is there now."""
+        name, scores, indices, hard = self.name, self.scores, self.indices, self.hard
+        if scores is None and indices is None:
+            if name is not None or hard is not None:
+                raise SettingsConflictError("--name and --hard belong to --scores FILE or --indices FILE")
+            return []
+        if scores is not None and indices is not None:
+            raise SettingsConflictError("give --scores or --indices, not both; what stays is decided once")
+        if name is None:
+            raise SettingMissingError("what you bring needs a name of its own; give --name")
+        if indices is not None:
+            keep_list(job, name, indices)
+        elif scores is not None:
+            if hard not in (None, "high", "low"):
+                raise SettingInvalidError(
+                    f"--hard {hard} must be high or low, the end of the scores where the hard samples are"
+                )
+            keep_scores(job, name, scores, cast(Hard | None, hard))
+        return [name]
+
+
+def asked_choices(
+    job: Job,
+    methods: list[str] | None,
+    selectors: list[str] | None,
+    settings: list[str] | None = None,
+    min_per_class: int | None = None,
+) -> list[Choice]:
+    """The methods and selectors a user asked for, resolved; without a word, those of the configuration."""
+    asking = _with_settings(job, settings or [], min_per_class)
+    if not methods and not selectors:
+        return find_choices(asking)
+    named = list(methods or job.configuration.methods)
+    if "all" in named:
+        every = asking.configuration.model_copy(update={"selectors": tuple(selectors or ())})
+        named = list(every.possible_methods())
+    ways: Sequence[str | None] = selectors or [None]
+    return find_choices(asking, [(method, selector) for method in named for selector in ways])
+
+
+def _decided(job: Job, choices: list[Choice], overrides: Path | None) -> list[Choice]:
+    """The same choices with a user's decisions by hand, which are put into the run."""
+    if overrides is None:
+        return choices
+    for choice in choices:
+        if choice.selector.name == LISTED:
+            raise SettingsConflictError(
+                f"{choice.method!r} is a list of your own; change the list, --overrides is for selectors"
+            )
+    digest = keep_overrides(job.directory.root, overrides, job.data.train)
+    return [replace(choice, overrides=digest) for choice in choices]
+
+
+def _with_settings(job: Job, settings: list[str], min_per_class: int | None) -> Job:
+    """The job as if its run had other settings of selectors; those of scores have made the run's scores already."""
+    given = read_settings(settings)
+    of_scores = sorted(set(given) - set(known_selectors()))
+    if of_scores:
+        raise SettingsConflictError(
+            f"{of_scores[0]!r} is a score, and this run's has its settings already; use another --out"
+        )
+    merged = {**job.configuration.settings}
+    for owner, values in given.items():
+        merged[owner] = {**merged.get(owner, {}), **values}
+    least = job.configuration.min_per_class if min_per_class is None else min_per_class
+    changed = job.configuration.model_copy(update={"settings": merged, "min_per_class": least})
+    return replace(job, configuration=changed)

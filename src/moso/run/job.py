@@ -18,6 +18,7 @@ from moso.errors import MosoError
 from moso.evaluation.metrics import Metric, PerSample, accuracy, mean_loss, measured, own_metric, r_squared
 from moso.evidence import Estimator, ParameterFilter, sample_steps
 from moso.evidence.estimators import IN_RUN
+from moso.evidence_kinds import needs_surrogates
 from moso.gradients import Loss, Risk, SampleRisk
 from moso.models import build_model, classifier_head
 from moso.results.directory import RunDirectory
@@ -177,7 +178,7 @@ class Job:
             found = "classes" if self.data.train.classes else "no classes"
             raise MosoError(f"the configuration says classless = {str(c.classless).lower()}, but the data has {found}")
         self.risk()
-        surrogates = bool(c.needs() & {"terms", "predictions", "adjoint"}) or c.partitions == 1
+        surrogates = needs_surrogates(c.needs()) or c.partitions == 1
         for seed in c.all_seeds() if surrogates else ():
             for positions in self.partitions(seed):
                 self.time_steps(positions, seed)

@@ -1,0 +1,33 @@
+"""Dynamics: what the reference network said about every sample while it trained; `dynamics:COLUMN` is one column.
+
+The training itself leaves them, if it is told to (`run/training.py`).
+"""
+
+from pathlib import Path
+
+from moso.evidence import Dynamics
+from moso.evidence.layout import dynamics_folder, reference_name
+from moso.evidence.outputs import COLUMNS
+from moso.evidence_kinds.kind import EvidenceKind, SeedRun
+
+
+class TrainingDynamics(EvidenceKind[Dynamics]):
+    """The columns that were recorded, all of them at once."""
+
+    name = "dynamics"
+    description = "training dynamics"
+    network = "reference"
+    moment = "training"
+    columns = tuple(COLUMNS)
+    about_classes = True
+
+    def path(self, home: Path, index: int = 0, column: str = "") -> Path:
+        """The folder of the reference."""
+        return dynamics_folder(home, reference_name(index))
+
+    def read(self, given: SeedRun, column: str = "") -> Dynamics:
+        """What the reference said; every recorded column is in it."""
+        return Dynamics.open(self.path(given.home))
+
+
+DYNAMICS = TrainingDynamics()

@@ -31,7 +31,7 @@ from moso.data.label_noise import add_label_noise
 from moso.data.samples import StoredSamples
 from moso.evidence import PartitionTerms, Trajectory, step_terms
 from moso.exact.leave_one_out import exact_scores
-from moso.exact.stacked_models import SideBySide, at_precision
+from moso.exact.stacked_models import StackedModels, at_precision
 from moso.files import write_json
 from moso.gradients import cross_entropy
 from moso.models import build_model
@@ -176,7 +176,7 @@ def _left_out_together(cell: Cell, model: nn.Module, data: TrainingData, recipe:
     out = np.zeros((SUBSETS + 1, cell.samples))  # the last one leaves nobody out
     for row in range(SUBSETS):
         out[row, generator(cell.seed, "left-out", row).choice(cell.samples, size, replace=False)] = 1.0
-    networks = SideBySide(network, loss, SUBSETS + 1, recipe)
+    networks = StackedModels(network, loss, SUBSETS + 1, recipe)
     per_epoch = data.steps_per_epoch(recipe.batch_size)
     with seeded(cell.seed, "training"):
         for step in range(1, cell.steps + 1):

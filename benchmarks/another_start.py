@@ -17,7 +17,7 @@ import torch
 
 from moso.evaluation.metrics import measured
 from moso.files import write_json
-from moso.results.retrainings import all_cells
+from moso.results.retrainings import all_retrainings
 from moso.results.selections import all_selections, read_selection
 from moso.run.job import Job
 from moso.training.loop import train
@@ -45,7 +45,9 @@ def main() -> None:
     torch.set_num_threads(1)
     for root in given.runs:
         job = Job.open(root)
-        own = {(row["method"], row["selector"], row["ratio"], row["seed"]): row["value"] for row in all_cells(root)}
+        own = {
+            (row["method"], row["selector"], row["ratio"], row["seed"]): row["value"] for row in all_retrainings(root)
+        }
         for one in all_selections(root):
             name = f"{one.method}/{one.selector}"
             about = one.method, one.selector, one.ratio, one.seed

@@ -24,7 +24,7 @@ from benchmarks.another_start import read_table, retrained
 from moso.experiments.declared.presets import COVERED
 from moso.files import write_json
 from moso.results.reading import Run
-from moso.results.retrainings import all_cells
+from moso.results.retrainings import all_retrainings
 from moso.run.job import Job
 
 OUT = Path(__file__).parent.parent / "docs" / "benchmarks" / "averaged-seeds.json"
@@ -81,7 +81,7 @@ def main() -> None:
 def reached(job: Job, method: str, selector: str, ratio: float) -> float | None:
     """What the run's own scores have led to, with the network that scored."""
     asked = method, selector, ratio, job.configuration.model
-    for row in all_cells(job.directory.root):
+    for row in all_retrainings(job.directory.root):
         if (row["method"], row["selector"], row["ratio"], row["network"]) == asked:
             return round(float(row["value"]), 2)
     return None

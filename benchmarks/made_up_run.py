@@ -13,13 +13,14 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from PIL import Image
 
-from moso.configuration.configuration import FORMAT, Configuration
+from moso.configuration import Configuration
+from moso.configuration.configuration import FORMAT
 from moso.data.readers import MEMORY_LIMIT_BYTES
 from moso.data.sources.registry import open_source
 from moso.evidence import StepTerms, terms_path, write_terms
 from moso.files import write_json, write_table, write_text
 from moso.results.reading import Run
-from moso.results.retrainings import FULL, Cell, cell_path
+from moso.results.retrainings import FULL, Retraining, retraining_path
 from moso.results.selections import Selection, write_selection
 from moso.selection import kept_count, select
 
@@ -124,11 +125,11 @@ def _write_evaluation(
         for ratio in RATIOS:
             kept = select(values, ratio=ratio, labels=labels, selector="balanced")
             write_selection(root, Selection(method, "balanced", ratio, 0), ids, kept)
-    cells = [Cell(FULL, "none", 0.0, 0, configuration.model, configuration.recipe, configuration.match)]
+    cells = [Retraining(FULL, "none", 0.0, 0, configuration.model, configuration.recipe, configuration.match)]
     for method in (*scores, "random"):
         for ratio in RATIOS:
             recipe = (configuration.model, configuration.recipe, configuration.match)
-            cells.append(Cell(method, "balanced", ratio, 0, *recipe))
+            cells.append(Retraining(method, "balanced", ratio, 0, *recipe))
     for cell in cells:
         correct = draw.binomial(10, 0.7 - 0.2 * cell.ratio, classes)
         result = {
@@ -141,4 +142,4 @@ def _write_evaluation(
             "class_count": [10] * classes,
             "loss": [],
         }
-        write_json(cell_path(root, cell), {**asdict(cell), **result})
+        write_json(retraining_path(root, cell), {**asdict(cell), **result})

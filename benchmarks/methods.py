@@ -26,7 +26,7 @@ from typing import Any
 import torch
 
 from moso.analysis.estimate import estimate
-from moso.configuration.configuration import Configuration
+from moso.configuration import Configuration
 from moso.files import write_json
 from moso.methods import methods
 from moso.progress import silent

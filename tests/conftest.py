@@ -12,7 +12,6 @@ import torch
 from moso.cli.main import main
 from moso.configuration import Configuration
 from moso.data.samples import StoredSamples
-from moso.results import RunDirectory
 from moso.run import Job
 
 # Some virtual machines announce matrix tiles and die of them: bfloat16 goes without, float32 is untouched. oneDNN looks
@@ -112,10 +111,21 @@ def bucket(s3_server) -> str:
     return f"s3://{name}"
 
 
+@pytest.fixture(params=["memory", "file", "s3"])
+def address(request, tmp_path) -> str:
+    """An empty place of each kind."""
+    if request.param == "s3":
+        return request.getfixturevalue("bucket") + "/run"
+    return f"{request.param}://{tmp_path / 'there'}"
+
+
+@pytest.fixture
+def near(tmp_path):
+    """An address on this disk."""
+    return f"file://{tmp_path / 'there'}"
+
+
 def stored(count: int = 60, classes: int = 3, seed: int = 0, ids=None) -> StoredSamples:
     """Random 8 x 8 images with labels in turn."""
     images = np.random.default_rng(seed).integers(0, 255, (count, 1, 8, 8)).astype(np.uint8)
     return StoredSamples.from_arrays(images, np.arange(count) % classes, ids=ids)
-
-
-__all__ = ["RunDirectory", "stored"]

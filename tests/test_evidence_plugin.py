@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from moso.analysis.estimate import estimate
-from moso.evidence_kinds import KINDS, find_kind
+from moso.evidence_kinds.registry import KINDS, find_kind
 from moso.results import RunDirectory
 from moso.run.job import Job
 from moso.run.pieces import Piece

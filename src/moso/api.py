@@ -12,21 +12,11 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.utils.data import Subset, default_collate
 
-from moso.configuration import CUSTOM
-from moso.configuration.configuration import Configuration
+from moso import errors
+from moso.configuration import CUSTOM, Configuration
 from moso.data.dataset import DataSet
 from moso.data.samples import Samples, StoredSamples, UserSamples, check_labels, check_targets
 from moso.data.views import Collate, ItemView, Normalisation, as_view, check_repeatable, holds_numbers, is_array_pair
-from moso.errors import (
-    EvidenceMissingError,
-    LabelInvalidError,
-    LabelsMissingError,
-    LengthMismatchError,
-    NameTakenError,
-    SettingInvalidError,
-    UnknownNameError,
-    WrongTypeError,
-)
 from moso.evaluation.metrics import PerSample
 from moso.evidence import Estimator, EstimatorName, ParameterFilter, PartitionTerms, Trajectory, step_terms
 from moso.evidence.renewed_statistics import renewed_statistics
@@ -39,7 +29,7 @@ from moso.randomness import seeded
 from moso.results.directory import RunDirectory
 from moso.results.reading import Run
 from moso.run.imported_scores import find_choices
-from moso.run.job import Effort, Job
+from moso.run.job import Job, Runtime
 from moso.run.stages import begin, evaluate_stage, score_stage, select_stage
 from moso.scores import Form, MemoryInput, Score, find_score, scores
 from moso.selection import Selector
@@ -91,7 +81,7 @@ def score(
     """
     wanted = _from_terms(method, estimator)
     if renew_statistics is not None and renew_statistics < 2:
-        raise SettingInvalidError(
+        raise errors.SettingInvalid(
             f"renew_statistics={renew_statistics}: batch-norm's statistics need batches of at least 2"
         )
     view = as_view(data, collate, numbers=loss is not cross_entropy)
@@ -137,14 +127,14 @@ def _from_terms(method: str | Score, estimator: Estimator | EstimatorName) -> Sc
     wanted = find_score(method) if isinstance(method, str) else method
     if isinstance(method, str) and not (wanted.needed() and wanted.needed() <= _FROM_TERMS):
         possible = [name for name, one in scores().items() if one.needed() and one.needed() <= _FROM_TERMS]
-        raise UnknownNameError(f"score(method=...) takes {', '.join(possible)}, not {method!r}")
+        raise errors.UnknownName(f"score(method=...) takes {', '.join(possible)}, not {method!r}")
     missing = sorted(wanted.needed() - _FROM_TERMS)
     if missing:
-        raise EvidenceMissingError(
+        raise errors.EvidenceMissing(
             f"score {wanted.name!r} needs {', '.join(missing)}, which a trajectory does not have; use a run"
         )
     if "norms" in wanted.needed() and "subsampled" in (estimator, getattr(estimator, "name", None)):
-        raise EvidenceMissingError(
+        raise errors.EvidenceMissing(
             f"score {wanted.name!r} needs the gradient norms of all samples, which 'subsampled' leaves out"
         )
     return wanted
@@ -240,9 +230,9 @@ def prune(
         }
     )
     directory = RunDirectory.at(Path(tempfile.mkdtemp(prefix="moso-")) / "run" if out is None else out)
-    data, effort = DataSet(CUSTOM, train, test, validation=judge), Effort(loader_workers)
+    data, runtime = DataSet(CUSTOM, train, test, validation=judge), Runtime(loader_workers)
     own_risk = None if isinstance(risk, str) else risk
-    job = Job(directory, configuration, data, _builder(model), own_loss, effort, metric, own_risk)
+    job = Job(directory, configuration, data, _builder(model), own_loss, runtime, metric, own_risk)
     executor = InProcess(progress)
     [choice] = find_choices(job, [configuration.choice(chosen, selector, score)])
     with directory.locked():
@@ -262,7 +252,7 @@ def _method(method: str | Method | Score) -> Method:
         return find_method(method)
     registered = (scores() if isinstance(method, Score) else methods()).get(method.name)
     if method.name in methods() and registered is not method:
-        raise NameTakenError(f"{method.name!r} is the name of a method of moso's own; give yours another")
+        raise errors.NameTaken(f"{method.name!r} is the name of a method of moso's own; give yours another")
     return Method(method.name, None, "top", method.description) if isinstance(method, Score) else method
 
 
@@ -275,7 +265,7 @@ def _builder(model: str | Callable[[], nn.Module]) -> Callable[[int], nn.Module]
     if isinstance(model, str):
         return None
     if isinstance(model, nn.Module):
-        raise WrongTypeError(
+        raise errors.WrongType(
             "model= takes a name or a function that makes a fresh network, such as lambda: MyNetwork()"
         )
 
@@ -296,7 +286,7 @@ def _samples(
         view, quiet = as_view(data), ItemView(data if plain is None else plain)
         count = len(view)
         if len(quiet) != count:
-            raise LengthMismatchError(
+            raise errors.LengthMismatch(
                 f"score_set has {len(quiet)} samples and train_set {count}; they must be the same samples"
             )
         check_repeatable(quiet, "the data set" if plain is None else "score_set")
@@ -306,7 +296,7 @@ def _samples(
     if labels is None and not numbers and (train is None or train.classes):
         labels = answers
     if labels is not None and len(labels) != count:
-        raise LengthMismatchError(f"there are {count} samples but {len(labels)} labels")
+        raise errors.LengthMismatch(f"there are {count} samples but {len(labels)} labels")
     found, names = _classes(labels, count, train)
     if is_array_pair(data):
         given = {"targets": answers} if numbers else {"labels": found}
@@ -322,7 +312,7 @@ def _classes(labels: Any, count: int, train: Samples | None) -> tuple[NDArray[np
         return np.zeros(count, dtype=np.int64), ()
     if holds_numbers(labels):
         kind = np.asarray(labels).dtype if np.ndim(labels) == 1 else f"of shape {np.shape(labels)}"
-        raise LabelInvalidError(
+        raise errors.LabelInvalid(
             f"labels are {kind}: for classes give whole numbers, one a sample (labels.astype(int)); "
             "for numbers to predict give loss=, for example moso.squared_error"
         )
@@ -346,7 +336,7 @@ def _answers_of(view: ItemView, own_loss: Loss | None) -> Any:
         elif own_loss is not None:
             return None
         else:
-            raise LabelsMissingError("samples are not (input, label) pairs; give labels=, one class a sample")
+            raise errors.LabelsMissing("samples are not (input, label) pairs; give labels=, one class a sample")
         if own_loss is not None and (
             np.ndim(answer) > 1 or np.shape(answer) != np.shape(found[0] if found else answer)
         ):

@@ -14,7 +14,8 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
-from moso.errors import MosoError, NameTakenError, PluginBrokenError, unknown_name
+from moso import errors
+from moso.errors import MosoError, unknown_name
 
 T = TypeVar("T")
 
@@ -35,7 +36,7 @@ class Registry(Generic[T]):
         >>> words.get("te")
         Traceback (most recent call last):
         ...
-        moso.errors.UnknownNameError: unknown word 'te'; nearest: tea (known: tea)
+        moso.errors.UnknownName: unknown word 'te'; nearest: tea (known: tea)
     """
 
     def __init__(self, what: str, kind: type[T], group: str, built_in: Iterable[T] = ()) -> None:
@@ -63,7 +64,7 @@ class Registry(Generic[T]):
             MosoError: ``name-taken``.
         """
         if name in self._built_in:
-            raise NameTakenError(f"there is a {self.what} {name!r} already; choose another name")
+            raise errors.NameTaken(f"there is a {self.what} {name!r} already; choose another name")
         self._built_in[name] = cache(load)
 
     def get(self, name: str) -> T:
@@ -116,20 +117,20 @@ class Registry(Generic[T]):
         """Return what the entry points of one name declare, if it is one of them and an entry of this kind."""
         first, name = points[0], points[0].name
         if name in self._built_in:
-            raise NameTakenError(
+            raise errors.NameTaken(
                 f"{_origin(first)} declares {name!r} in {self.group}, a name of moso's own; it needs another",
             )
         if len(points) > 1:
             others = " and ".join(_origin(point) for point in points)
-            raise NameTakenError(f"{others} both declare {name!r} in {self.group}; uninstall one of them")
+            raise errors.NameTaken(f"{others} both declare {name!r} in {self.group}; uninstall one of them")
         entry = _load(first)
         if not isinstance(entry, self.kind):
-            raise PluginBrokenError(
+            raise errors.PluginBroken(
                 f"{name!r} of {_origin(first)} is a {type(entry).__name__}, not a {self.kind.__name__}",
             )
         own = getattr(entry, "name", name)
         if own != name:
-            raise PluginBrokenError(
+            raise errors.PluginBroken(
                 f"{_origin(first)} declares {name!r} in {self.group}, but the object calls itself {own!r}",
             )
         return entry
@@ -145,7 +146,7 @@ def _load(point: EntryPoint) -> Any:
     try:
         return point.load()
     except Exception as problem:
-        raise PluginBrokenError(f"{point.name!r} of {_origin(point)} cannot be loaded: {problem}") from problem
+        raise errors.PluginBroken(f"{point.name!r} of {_origin(point)} cannot be loaded: {problem}") from problem
 
 
 def _origin(point: EntryPoint) -> str:

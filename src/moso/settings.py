@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 
-from moso.errors import SettingInvalidError, UnknownNameError
+from moso import errors
 
 _FORMS: dict[Any, str] = {int: "a whole number", float: "a number", bool: "true or false"}
 _LIMITS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
@@ -88,7 +88,7 @@ def resolve(owner: str, kind: type[Kind], given: Mapping[str, Any]) -> Kind:
         >>> resolve("score 'dyn-unc'", Window, {"window": 1})
         Traceback (most recent call last):
         ...
-        moso.errors.SettingInvalidError: score 'dyn-unc': window = 1 must be a whole number at least 2
+        moso.errors.SettingInvalid: score 'dyn-unc': window = 1 must be a whole number at least 2
     """
     try:
         return kind.model_validate(dict(given))
@@ -97,10 +97,10 @@ def resolve(owner: str, kind: type[Kind], given: Mapping[str, Any]) -> Kind:
         name = str(error["loc"][0])
         if name not in known:
             has = ", ".join(known) or "none"
-            raise UnknownNameError(f"{owner} has no setting {name!r}; it has: {has}") from problem
+            raise errors.UnknownName(f"{owner} has no setting {name!r}; it has: {has}") from problem
         parts = (_FORMS.get(known[name].annotation, ""), _allowed(known[name]))
         expected = " ".join(part for part in parts if part)
-        raise SettingInvalidError(f"{owner}: {name} = {given[name]!r} must be {expected}") from problem
+        raise errors.SettingInvalid(f"{owner}: {name} = {given[name]!r} must be {expected}") from problem
 
 
 def _allowed(field: FieldInfo) -> str:

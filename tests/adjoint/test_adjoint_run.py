@@ -12,11 +12,11 @@ from torch import nn
 
 import moso
 from moso.adjoint import AdjointTerms, Replay, ReplayRecorder, adjoint_sweep, read_adjoint
-from moso.configuration.configuration import Configuration
+from moso.configuration import Configuration
 from moso.data.dataset import open_dataset
 from moso.errors import MosoError
 from moso.evidence import StepTerms, TrajectoryPoint, read_terms, step_terms, write_terms
-from moso.evidence_kinds import ADJOINT
+from moso.evidence_kinds.training_adjoint import ADJOINT
 from moso.executors import InProcess
 from moso.gradients import SampleRisk
 from moso.run.evidence_pieces import MeasureEvidence
@@ -27,7 +27,7 @@ from moso.scores import agreement
 from moso.training.loop import train
 
 
-class Interruption(Exception):  # noqa: N818
+class Interruption(Exception):
     pass
 
 
@@ -70,7 +70,7 @@ def test_trained_without_replay_information_it_is_recorded_by_training_again(sma
 def test_killed_in_the_middle_the_piece_ends_with_the_same_bytes(small_run, monkeypatch):
     whole, killed = (small_run(name, methods=["moso-adjoint"], model="convnet-w4", epochs=1) for name in "ab")
     scored(whole)
-    object.__setattr__(killed.effort, "checkpoint_seconds", 0.0)
+    object.__setattr__(killed.runtime, "checkpoint_seconds", 0.0)
     path = ADJOINT.path(killed.directory.root, 1)
 
     def interrupt(label, done, total):

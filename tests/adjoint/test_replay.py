@@ -59,7 +59,7 @@ def test_the_bytes_do_not_depend_on_how_much_is_held_at_once(settings, tmp_path)
     assert not (tmp_path / "scratch").exists()
 
 
-class Interruption(Exception):  # noqa: N818
+class Interruption(Exception):
     pass
 
 

@@ -22,7 +22,7 @@ from moso.executors import InProcess
 from moso.randomness import hashes
 from moso.report.comparison.compare_files import write_comparison
 from moso.report.comparison.compare_tables import main_tables, tables
-from moso.results.retrainings import Cell, cell_path
+from moso.results.retrainings import Retraining, retraining_path
 from moso.run import Job
 from moso.run.stages import begin, compare
 from moso.training.loop import optimizer_for
@@ -149,7 +149,7 @@ def test_a_cell_that_is_lost_is_retrained_to_the_same_bytes(job, tmp_path):
     shutil.copytree(job.directory.root, tmp_path / "run")
     before = (tmp_path / "run/evaluation.parquet").read_bytes()
     kind = {"network": "mlp-w8", "recipe": "digits", "match": "epochs"}
-    cell_path(tmp_path / "run", Cell("rs2", "none", 0.7, 1, **kind)).unlink()
+    retraining_path(tmp_path / "run", Retraining("rs2", "none", 0.7, 1, **kind)).unlink()
     done = len(moso.Run.open(tmp_path / "run").evaluation())
     again = carried_out(tmp_path / "run")
     assert len(moso.Run(again.directory).evaluation()) == done + 1

@@ -9,7 +9,7 @@ from PIL import Image
 from sklearn.metrics import roc_auc_score
 
 import moso
-from moso.analysis.label_issues import inquire, right_labels
+from moso.analysis.label_issues import find_label_issues, right_labels
 from moso.configuration import Configuration
 from moso.errors import MosoError
 from moso.evidence import read_out_of_sample
@@ -41,7 +41,7 @@ def noisy(tmp_path_factory) -> moso.Run:
 
 @pytest.fixture(scope="module")
 def found(noisy):
-    return inquire(noisy)
+    return find_label_issues(noisy)
 
 
 def test_wrong_labels_are_found_and_confident_learning_stands_beside(noisy, found):
@@ -78,10 +78,10 @@ def test_the_truth_is_the_sources_and_the_numbers_are_scikit_learns(noisy, found
 def test_any_score_can_rank_and_the_best_of_those_there_are_does(noisy, found, tmp_path):
     assert found.order == "aum"
     without = scored(tmp_path / "run", methods=["moso"], epochs=2, model="mlp-w8")
-    assert inquire(without).order == "out-of-sample"
-    by_score = inquire(noisy, order="moso-rank", top=5)
+    assert find_label_issues(without).order == "out-of-sample"
+    by_score = find_label_issues(noisy, order="moso-rank", top=5)
     assert by_score.suspects.positions.tolist() == np.argsort(noisy.scores()["moso-rank"], kind="stable")[:5].tolist()
-    assert len(inquire(noisy, top=None).suspects) == 1438
+    assert len(find_label_issues(noisy, top=None).suspects) == 1438
 
 
 def test_the_files_hold_what_was_found(noisy, found, tmp_path):
@@ -112,19 +112,19 @@ def test_labels_known_to_be_right_can_be_given(noisy, tmp_path):
     ids = source.train.ids.to_numpy()
     everything[ids] = source.clean_labels
     np.save(tmp_path / "right.npy", everything)
-    assert inquire(noisy, labels=str(tmp_path / "right.npy")).wrong == inquire(noisy).wrong
+    assert find_label_issues(noisy, labels=str(tmp_path / "right.npy")).wrong == find_label_issues(noisy).wrong
     # The labels that were trained on say nothing about themselves: then the source is right.
     everything[ids] = source.train.labels
     np.save(tmp_path / "noisy.npy", everything)
-    assert inquire(noisy, labels=str(tmp_path / "noisy.npy")).wrong == inquire(noisy).wrong
+    assert find_label_issues(noisy, labels=str(tmp_path / "noisy.npy")).wrong == find_label_issues(noisy).wrong
     np.save(tmp_path / "short.npy", everything[:9])
     with pytest.raises(MosoError, match="9 labels but the data set has 1797"):
-        inquire(noisy, labels=str(tmp_path / "short.npy"))
+        find_label_issues(noisy, labels=str(tmp_path / "short.npy"))
 
 
 def test_without_the_truth_there_are_suspects_and_no_detection(tmp_path):
     run = scored(tmp_path / "run", epochs=2, model="mlp-w8")
-    found = inquire(run, top=7)
+    found = find_label_issues(run, top=7)
     assert found.wrong is None
     assert found.detections == []
     assert "A doubt is not a proof" in headline(found)
@@ -133,18 +133,18 @@ def test_without_the_truth_there_are_suspects_and_no_detection(tmp_path):
 
 def test_what_cannot_be_asked_is_one_sentence(noisy, tmp_path):
     with pytest.raises(MosoError, match="unknown order of suspects 'mosso'; nearest: moso"):
-        inquire(noisy, order="mosso")
+        find_label_issues(noisy, order="mosso")
     with pytest.raises(MosoError, match=r"seed 7 is none of this run's seeds \(0\)"):
-        inquire(noisy, seed=7)
+        find_label_issues(noisy, seed=7)
     with pytest.raises(MosoError, match="no out-of-sample predictions"):
-        inquire(scored(tmp_path / "without", predictions=False, epochs=2, model="mlp-w8"))
+        find_label_issues(scored(tmp_path / "without", predictions=False, epochs=2, model="mlp-w8"))
 
 
 def test_without_cleanlab_its_rows_are_missing_and_said_to_be(noisy, monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "cleanlab.filter", None)
-    found = inquire(noisy)
+    found = find_label_issues(noisy)
     assert not [one for one in found.detections if one.name.startswith("cleanlab")]
     assert "moso-prune[cleanlab]" in found.note
 
@@ -159,7 +159,7 @@ def test_names_from_data_are_shown_and_never_run(tmp_path):
             Image.fromarray(pixels).save(folder / f"'\" onload='alert(2)' {{{{ 7 * 7 }}}} <b>{number}.png")
     settings = {"dataset": f"folder:{tmp_path / 'data'}", "resize": 8, "epochs": 2, "model": "mlp-w8", "batch_size": 4}
     run = scored(tmp_path / "run", methods=["moso"], partitions=2, label_noise=0.5, **settings)
-    write_suspects(run, inquire(run), tmp_path / "out")
+    write_suspects(run, find_label_issues(run), tmp_path / "out")
     page = (tmp_path / "out/suspects.html").read_text(encoding="utf-8")
     assert "<script" not in page
     assert "<img src=x" not in page

@@ -12,7 +12,7 @@ from moso.errors import MosoError
 from moso.executors import InProcess
 from moso.results import RunDirectory
 from moso.run.evidence_pieces import ScorePartition
-from moso.run.heartbeat import running, watched
+from moso.run.heartbeat import heartbeat, running
 from moso.run.pieces import perform
 from moso.run.stages import begin, score_stage, train_stage
 
@@ -56,7 +56,7 @@ def test_a_piece_at_work_is_seen_with_how_far_it_is_and_who_does_it(small_run):
         job.directory.event("begun", stage="train", pieces=4)
         time.sleep(0.3)
         job.directory.event("measured", what="train", piece="seed-0/part-000", seconds=1.0, peak=None)
-        with watched(job.directory, "train", "seed-0/part-001", lambda *_: None, seconds=0) as progress:
+        with heartbeat(job.directory, "train", "seed-0/part-001", lambda *_: None, seconds=0) as progress:
             progress("surrogate 2/2", 1, 4)
             time.sleep(0.25)
             progress("surrogate 2/2", 2, 4)
@@ -72,7 +72,7 @@ def test_a_piece_at_work_is_seen_with_how_far_it_is_and_who_does_it(small_run):
 
 def test_progress_passes_through_to_whoever_wants_it(small_run):
     job, told = small_run(), []
-    with watched(RunDirectory(job.directory.root), "train", "a", lambda *said: told.append(said)) as progress:
+    with heartbeat(RunDirectory(job.directory.root), "train", "a", lambda *said: told.append(said)) as progress:
         progress("a", 1, 2)
     assert told == [("a", 1, 2)]
 

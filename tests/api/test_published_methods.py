@@ -9,7 +9,7 @@ from torch.utils.data import Dataset
 
 import moso
 from moso.errors import MosoError
-from moso.evidence_kinds import DYNAMICS
+from moso.evidence_kinds.training_dynamics import DYNAMICS
 from moso.methods import METHODS, Method
 from moso.scores import Score, find_score
 from moso.selection import Selector

@@ -73,7 +73,7 @@ def test_what_is_recorded_is_what_training_computed(tmp_path):
     ("stops", "seconds"), [([1], 0), ([4], 1e9), ([6, 7], 1e9), ([5, 9], 0), ([3, 7, 8, 12], 0), ([10], 1e9), ([15], 0)]
 )
 def test_interrupted_and_resumed_the_files_are_the_same_bytes(tmp_path, stops, seconds):
-    class Interruption(Exception):  # noqa: N818
+    class Interruption(Exception):
         pass
 
     train(network(), data(), RECIPE, seed=3, dynamics=recorder(tmp_path / "whole"))

@@ -54,6 +54,29 @@ def test_scores_are_those_of_brute_force(name, dtype):
     assert largest_error(found, expected) <= LIMITS[dtype]
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["resnet8", "vit", "swin", "levit", "gpt2", "llama-dora", "encoder-sequence-first", "bilinear", "weight-norm",
+     "dora", "tied-decoder", "fourier", "lstm", "packed-lstm", "masked-tagger", "two-tasks", "experts-top1", "graph"],
+)  # fmt: skip
+def test_a_network_that_is_looked_at_for_the_first_time_has_the_same_bits_as_later(name):
+    # A run that was killed and resumed looks at its network again, between two of its time steps.
+    problem = make(ZOO[name], torch.float32, samples=N)
+    first, again = (
+        moso.score(
+            problem.model,
+            problem.items,
+            checkpoints(ZOO[name], torch.float32, count=1),
+            loss=problem.loss,
+            batch_size=BATCH,
+            collate=problem.collate,
+            total_steps=STEPS,
+        )
+        for _ in range(2)
+    )
+    assert np.array_equal(first, again)
+
+
 def test_the_zoo_has_what_was_promised():
     assert len(ZOO) >= 28
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from moso.configuration import Configuration
-from moso.configuration.resolved_method import choose, read_settings
+from moso.configuration.resolved_method import read_settings, resolve_method
 from moso.errors import MosoError
 from moso.methods import METHODS, find_method, listing
 from moso.scores import SCORES
@@ -19,7 +19,7 @@ least-confidence margin aum dyn-unc tdds dual ccs d2 infomax k-center"""
 @pytest.mark.parametrize("name", NAMES.split())
 def test_every_method_has_its_name_and_a_pair_that_can_be(name):
     method = find_method(name)
-    choice = choose(name, None, {})
+    choice = resolve_method(name, None, {})
     assert choice.problem() is None
     assert method.score is None or method.score in SCORES.names()
     assert method.selector in SELECTORS.names()
@@ -29,7 +29,7 @@ def test_every_method_has_its_name_and_a_pair_that_can_be(name):
 
 @pytest.mark.parametrize("name", METHODS.names())
 def test_a_methods_own_settings_are_its_selectors_and_are_recorded(name):
-    method, choice = find_method(name), choose(name, None, {})
+    method, choice = find_method(name), resolve_method(name, None, {})
     recorded = json.loads(choice.parameters)
     assert set(recorded) == {option.name for option in choice.selector.options()}
     assert method.settings.items() <= recorded.items()
@@ -37,7 +37,7 @@ def test_a_methods_own_settings_are_its_selectors_and_are_recorded(name):
 
 def test_a_users_settings_count_more_than_a_methods_which_count_more_than_defaults():
     def value(method, selector, given):
-        return json.loads(choose(method, selector, given).parameters)["neighbours"]
+        return json.loads(resolve_method(method, selector, given).parameters)["neighbours"]
 
     assert value("d2", None, {}) == 5  # the source's
     assert value("el2n", "d2", {}) == 10  # the selector's default, as it is another method's selector

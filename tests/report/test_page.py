@@ -23,7 +23,7 @@ from moso.report.plots import accuracy_figure, png, write_plots
 from moso.report.run_views import ordered_lines
 from moso.results import Run
 from moso.results.originals import Originals
-from moso.results.retrainings import FULL, Cell, cell_path
+from moso.results.retrainings import FULL, Retraining, retraining_path
 
 
 @pytest.fixture(scope="module")
@@ -190,8 +190,8 @@ def test_an_evaluation_cut_short_is_counted_and_not_overstated(finished, tmp_pat
     (tmp_path / "run" / "manifest.json").write_text(json.dumps(manifest))
     for cell in run.evaluation():
         if cell["seed"] == 1 and cell["method"] != FULL:
-            names = Cell.__dataclass_fields__
-            cell_path(tmp_path / "run", Cell(**{name: cell[name] for name in names})).unlink()
+            names = Retraining.__dataclass_fields__
+            retraining_path(tmp_path / "run", Retraining(**{name: cell[name] for name in names})).unlink()
     about = Elements(render(run)).about
     assert "10 of 18 retrainings are done" in about["missing"][0]
     assert "1 to 2 seeds" in about["accuracy"]["note"]

@@ -4,14 +4,14 @@ import pickle
 
 import pytest
 
-from moso.results.retrainings import Cell
+from moso.results.retrainings import Retraining
 from moso.run.evidence_pieces import MeasureEvidence, ScorePartition
 from moso.run.network_pieces import TrainReference, TrainSurrogate
 from moso.run.retraining_piece import Retrain
 from moso.run.sharding import DotsOfShard, MeanOfShards, SumShard, TermsOfShards
 from moso.run.work_plan import measuring, training
 
-CELL = Cell("moso", "top", 0.5, 0, "convnet", "quick", "epochs")
+RETRAINING = Retraining("moso", "top", 0.5, 0, "convnet", "quick", "epochs")
 EVERY = [
     (TrainSurrogate(0, 1, ("margin",), final=True), "train", "train", "seed-0/part-001"),
     (TrainReference(2, 1), "reference", "train", "seed-2/reference-01"),
@@ -23,7 +23,7 @@ EVERY = [
     (MeanOfShards(0, 1, 7), "score-mean", "score", "seed-0/part-001/step-00000007/score-mean"),
     (DotsOfShard(0, 1, 7, 3), "score-dots", "score", "seed-0/part-001/step-00000007/score-dots-00003"),
     (TermsOfShards(0, 1, 7), "score-terms", "score", "seed-0/part-001/step-00000007/score-terms"),
-    (Retrain(CELL), "evaluate", "evaluate", CELL.digest()),
+    (Retrain(RETRAINING), "evaluate", "evaluate", RETRAINING.digest()),
 ]
 
 

@@ -10,11 +10,14 @@ from torch import nn
 
 from moso.errors import MosoError
 from moso.evidence import read_out_of_sample, read_state
-from moso.evidence_kinds import DYNAMICS, EARLY_ERRORS, EARLY_NORMS, FEATURES, FINAL
+from moso.evidence_kinds.early_training import EARLY_ERRORS, EARLY_NORMS
+from moso.evidence_kinds.final_outputs import FINAL
+from moso.evidence_kinds.reference_features import FEATURES
+from moso.evidence_kinds.training_dynamics import DYNAMICS
 from moso.executors import InProcess
 from moso.progress import silent
 from moso.results import Run
-from moso.run.job import Effort
+from moso.run.job import Runtime
 from moso.run.network_pieces import TrainReference, reference_seed
 from moso.run.pieces import perform
 from moso.run.seed_evidence import SeedEvidence
@@ -127,7 +130,7 @@ def test_with_one_partition_the_surrogate_is_the_first_reference(small_run, whol
     np.testing.assert_array_equal(evidence.read(FEATURES), whole.read(FEATURES))
 
 
-class Stopped(Exception):  # noqa: N818
+class Stopped(Exception):
     pass
 
 
@@ -141,7 +144,7 @@ def stop_at(step):
 
 @pytest.mark.parametrize("stops", [[20, 46], [60, 134]])
 def test_stopped_and_begun_again_the_evidence_is_the_same_bytes(small_run, whole, stops):
-    job = replace(small_run("stopped", epochs=3), effort=Effort(checkpoint_seconds=0.03))
+    job = replace(small_run("stopped", epochs=3), runtime=Runtime(checkpoint_seconds=0.03))
     piece = TrainReference(0, 0, ("correct", "kl", "probability"))
     with job.directory.locked():
         begin(job)
@@ -157,7 +160,7 @@ def test_stopped_and_begun_again_the_evidence_is_the_same_bytes(small_run, whole
 
 def test_what_was_begun_for_another_purpose_is_begun_anew(small_run, whole):
     """A position saved while recording one column is of no use to a training that is to record another."""
-    job = replace(small_run("purposes", epochs=3), effort=Effort(checkpoint_seconds=0.03))
+    job = replace(small_run("purposes", epochs=3), runtime=Runtime(checkpoint_seconds=0.03))
     with job.directory.locked():
         begin(job)
         train_stage(job, InProcess(), [("random", "random")])

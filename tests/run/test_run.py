@@ -11,11 +11,11 @@ from PIL import Image
 
 import moso
 from moso.analysis.costs import costs
-from moso.configuration.configuration import Configuration
+from moso.configuration import Configuration
 from moso.errors import MosoError
 from moso.evidence import step_terms
 from moso.executors import InProcess, LocalProcesses
-from moso.run.job import Effort
+from moso.run.job import Runtime
 from moso.run.stages import begin, evaluate_stage, evaluation_pieces, score_stage, select_stage, train_stage
 from moso.run.training import record_initial_state
 from whole_runs import carried_out
@@ -104,7 +104,7 @@ def test_images_beyond_memory_are_decoded_by_loader_workers_to_the_same_bits(sma
     alone = small_run("alone", **settings)
     assert alone.data.train.evaluation_view().streamed
     beside = small_run("beside", **settings)
-    beside.effort = Effort(loader_workers=2)
+    beside.runtime = Runtime(loader_workers=2)
     with LocalProcesses(2) as executor:
         runs = carried_out(alone), carried_out(beside, executor)
     for name in ("scores.parquet", "selections.parquet", "evaluation.parquet"):

@@ -19,7 +19,7 @@ from moso.evidence import Trajectory, TrajectoryPoint, read_terms, terms_path
 from moso.evidence.renewed_statistics import renewed_statistics
 from moso.models import build_model
 from moso.run import Job
-from moso.run.scoring_view import as_seen
+from moso.run.scoring_view import scoring_view
 from whole_runs import scored
 
 
@@ -93,7 +93,7 @@ def test_terms_are_those_of_the_augmented_samples_and_their_statistics(noisy):
         inputs, labels = view.batch(positions, recorded.epoch)
         plain, _ = job.data.train.evaluation_view().batch(positions)
         assert not torch.equal(inputs, plain)
-        _, seen = as_seen(job, 0, 1, recorded)
+        _, seen = scoring_view(job, 0, 1, recorded)
         model = job.model(0).double().eval()
         model.load_state_dict({name: value.double() for name, value in seen.state().items()})
         every = []

@@ -22,7 +22,7 @@ from moso.cli.main import main
 from moso.errors import MosoError
 from moso.executors import InProcess, TorchRun
 from moso.progress import silent
-from moso.run.heartbeat import watched
+from moso.run.heartbeat import heartbeat
 from moso.run.pieces import perform
 from moso.run.stages import begin, evaluate_stage, score_stage, select_stage, train_stage
 from moso.run.work_plan import training
@@ -252,7 +252,7 @@ def test_status_sees_a_run_at_work_without_holding_it(bucket, here, done, small_
     with job.directory.locked():
         begin(job)
         train_stage(job, InProcess())
-        with watched(job.directory, "score", "seed-0/part-000", lambda *_: None):
+        with heartbeat(job.directory, "score", "seed-0/part-000", lambda *_: None):
             seen = json.loads(done("status", str(job.directory), "--json"))
             assert seen["holder"]["process"] == os.getpid()
             assert [one["piece"] for one in seen["running"]] == ["seed-0/part-000"]

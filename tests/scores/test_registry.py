@@ -5,7 +5,8 @@ import pytest
 
 import moso
 from moso.errors import MosoError
-from moso.evidence_kinds import TERMS, find_kind
+from moso.evidence_kinds.registry import find_kind
+from moso.evidence_kinds.step_terms import TERMS
 from moso.methods import find_method, listing, methods
 from moso.scores import SCORES, MemoryInput, Score, find_score
 from moso.scores.registry import scores

@@ -68,7 +68,7 @@ def test_blocks_are_covered_one_by_one():
 def test_rows_computed_when_asked_for_say_the_same(monkeypatch):
     features = np.random.default_rng(0).normal(size=(80, 4))
     kept = moso.select(None, ratio=0.5, selector="k-center", features=features)
-    monkeypatch.setattr("moso.selection.gram.KEPT", 10)
+    monkeypatch.setattr("moso.selection.blocks.KEPT", 10)
     assert moso.select(None, ratio=0.5, selector="k-center", features=features).tolist() == kept.tolist()
 
 

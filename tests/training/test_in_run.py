@@ -103,7 +103,7 @@ def test_training_is_what_it_would_be_without():
         assert torch.equal(value, watched.state_dict()[name])
 
 
-class Interruption(Exception):  # noqa: N818
+class Interruption(Exception):
     pass
 
 

@@ -41,7 +41,7 @@ def same(one: nn.Module, other: nn.Module) -> bool:
     return all(torch.equal(states[0][name], states[1][name]) for name in states[0])
 
 
-class Interruption(Exception):  # noqa: N818
+class Interruption(Exception):
     pass
 
 

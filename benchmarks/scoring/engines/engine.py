@@ -30,7 +30,7 @@ class Engine:
     quantity: Literal["score", "product"] = "score"
 
 
-class Refused(Exception):  # noqa: N818
+class Refused(Exception):
     """A rival does not do this network; the message says why."""
 
 

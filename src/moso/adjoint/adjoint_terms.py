@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.errors import MosoError
+from moso import errors
 from moso.files import replacing
 
 
@@ -81,4 +81,4 @@ def read_adjoint(path: Path) -> AdjointTerms:
                 int(file["probes"]),
             )
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as problem:
-        raise MosoError(f"{path} does not hold the adjoint of a run: {problem}") from problem
+        raise errors.FileUnreadable(f"{path} does not hold the adjoint of a run: {problem}") from problem

@@ -21,9 +21,9 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from moso import errors
 from moso.adjoint.state import SLOTS, Slots, TrainingState, digest
 from moso.data.views import load
-from moso.errors import MosoError
 from moso.evidence import check_fits, read_state, write_state
 from moso.evidence.trajectory import point_path
 from moso.files import sweep
@@ -105,7 +105,7 @@ class Replay:
 
     def __post_init__(self) -> None:
         if self.recipe.precision != "float32":
-            raise MosoError(
+            raise errors.RecipeUnsuitable(
                 f"the adjoint differentiates training in float32, not in {self.recipe.precision}; "
                 "use a recipe with precision 'float32'"
             )
@@ -115,14 +115,14 @@ class Replay:
         """The steps that have checkpoints, the start included; a run without them is refused."""
         found = sorted(int(path.stem.removeprefix("step-")) for path in self.folder.glob("step-*.safetensors"))
         if not found or found[-1] != self.total_steps:
-            raise MosoError(
+            raise errors.TrajectoryIncomplete(
                 f"{self.folder} has no replay information of a run of {self.total_steps} steps; it is recorded while "
                 "training (moso run --method moso-adjoint, or a ReplayRecorder as on_step)"
             )
         every = read_state(point_path(self.folder, self.total_steps))[1].get("every", 0)
         missing = sorted(ReplayRecorder(self.folder, self.total_steps, every).steps - set(found))
         if missing:
-            raise MosoError(
+            raise errors.TrajectoryIncomplete(
                 f"{point_path(self.folder, missing[0])} is missing, and without it the run cannot be replayed"
             )
         return [0, *found]
@@ -223,7 +223,7 @@ class Replay:
     def _compare(self, first: int, last: int, found: str, end: Path | None) -> None:
         assert end is not None
         if found != read_state(end)[1]["digest"]:
-            raise MosoError(
+            raise errors.NotDeterministic(
                 f"steps {first + 1} to {last}, trained again, do not arrive at the recorded state bit for bit: a "
                 "kernel, a layer or the data is not deterministic, or the device, the threads or the data are others; "
                 "make training repeatable (torch.use_deterministic_algorithms(True)) and record it again"

@@ -18,13 +18,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from moso import errors
 from moso.adjoint.adjoint_terms import AdjointTerms
 from moso.adjoint.final_risk import risk_gradients
 from moso.adjoint.replay import Replay, Update
 from moso.adjoint.state import SLOTS, Adjoint
 from moso.adjoint.step import Step, StepBack, final_adjoint
 from moso.data.views import View
-from moso.errors import MosoError
 from moso.evidence import read_state, write_state
 from moso.gradients.risk import Risk, SampleRisk
 from moso.progress import Progress, silent
@@ -68,9 +68,11 @@ def adjoint_sweep(
     """
     samples = replay.data.positions
     if probes < 0:
-        raise MosoError(f"{probes} probes of the self term were asked for; it must be 0 or more")
+        raise errors.SettingInvalid(f"{probes} probes of the self term were asked for; it must be 0 or more")
     if probes and risk is not None:
-        raise MosoError("only the training risk has a self term: another risk leaves no sample out and takes no probes")
+        raise errors.SettingsConflict(
+            "only the training risk has a self term: another risk leaves no sample out and takes no probes"
+        )
     judged = risk or SampleRisk(evaluation_view or replay.data.view, samples)
     signs = _signs(replay, probes)
     sweep = _Sweep(replay, judged, signs, position)
@@ -116,7 +118,7 @@ class _Sweep:
         self.changes[:, rows] += found.changes
         self.adjoints, self.step = found.adjoints, update.state.step
         if not np.isfinite(found.changes).all():
-            raise MosoError(
+            raise errors.TrainingDiverged(
                 f"the adjoint is not finite at step {update.after.step}: training is too rough to be differentiated "
                 "over its whole length; lower the learning rate, train for less, or use --method moso"
             )
@@ -185,7 +187,7 @@ def _check_same(update: Update, found: StepBack, first_slot: str) -> None:
             for one, two in ((ours, theirs), (theirs, start), (theirs, {name: 0 * theirs[name] for name in names}))
         )
         if apart > TOLERANCE * moved + ROUNDING * size:
-            raise MosoError(
+            raise errors.NotDeterministic(
                 f"update {taken.step} cannot be differentiated as it was taken: {what} comes out otherwise; layers "
                 "that change state of their own, or draw from a generator of their own, cannot be replayed"
             )

@@ -31,10 +31,10 @@ from torch import nn
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from moso import errors
 from moso.adjoint.descent import descend
 from moso.adjoint.running_statistics import RunningStatistics
 from moso.adjoint.state import SLOTS, Adjoint, Slots, TrainingState, differentiable
-from moso.errors import MosoError
 from moso.gradients import Loss, map_tensors, to_device
 from moso.gradients.losses import LossModule
 from moso.gradients.point import Tensors
@@ -113,7 +113,7 @@ class Step:
         whole = sum(float(part.sum()) for part in parts)
         size = sum(float(part.abs().sum()) for part in parts)
         if abs(mean - whole) > LINEAR * size:
-            raise MosoError(
+            raise errors.NotDifferentiable(
                 f"the adjoint needs second derivatives, which a layer of {type(self.model).__name__} does not have: "
                 "its gradient is no function of the losses (a custom function that can be differentiated once only?)"
             )
@@ -149,7 +149,7 @@ class Step:
         except RuntimeError as problem:
             if "not implemented" not in str(problem):
                 raise
-            raise MosoError(
+            raise errors.NotDifferentiable(
                 f"the adjoint needs second derivatives, which a layer of {type(self.model).__name__} does not have: "
                 f"{str(problem).splitlines()[0]}"
             ) from problem

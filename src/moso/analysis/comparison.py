@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from moso import errors
 from moso.analysis.costs import MethodCost, method_costs
-from moso.errors import MosoError
 from moso.evaluation.baselines import BASELINES
 from moso.evaluation.overlap import Likeness, jaccard, mean_likeness, rank_correlations
 from moso.evaluation.standings import RANDOM, Entry, Reach, Row, compared, entries, reaches
@@ -47,7 +47,7 @@ def comparison(run: Run, tolerance: float = 1.0) -> Comparison:
     check_tolerance(tolerance)
     found = ordered_entries(run)
     if not found:
-        raise MosoError(f"{run.directory} has no retrainings to compare; run `moso evaluate` first")
+        raise errors.StageIncomplete(f"{run.directory} has no retrainings to compare; run `moso evaluate` first")
     described = run.manifest["dataset"]
     return Comparison(
         compared(found, described["test"]),

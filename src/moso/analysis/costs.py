@@ -11,14 +11,15 @@ from typing import Literal
 
 import numpy as np
 
-from moso.configuration.configuration import Configuration
-from moso.configuration.resolved_method import Choice
+from moso.configuration import Configuration
+from moso.configuration.resolved_method import ResolvedMethod
 from moso.evaluation.summary import Costs
 from moso.evidence.layout import reference_name
-from moso.evidence_kinds import TERMS, averages, needed_kinds, needs_reference
+from moso.evidence_kinds.registry import averages, needed_kinds, needs_reference
+from moso.evidence_kinds.step_terms import TERMS
 from moso.results.directory import RunDirectory
 from moso.results.reading import Run
-from moso.results.retrainings import Cell, all_cells
+from moso.results.retrainings import Retraining, all_retrainings
 
 
 def costs(directory: RunDirectory, configuration: Configuration) -> Costs:
@@ -29,10 +30,10 @@ def costs(directory: RunDirectory, configuration: Configuration) -> Costs:
         for stage in ("train", "score")
     }
     retraining = directory.seconds("evaluate")
-    names = [field.name for field in fields(Cell)]
+    names = [field.name for field in fields(Retraining)]
     by_ratio: dict[float, list[float]] = {}
-    for row in all_cells(directory.root):
-        piece = Cell(**{name: row[name] for name in names}).digest()
+    for row in all_retrainings(directory.root):
+        piece = Retraining(**{name: row[name] for name in names}).digest()
         if piece in retraining:
             by_ratio.setdefault(row["ratio"], []).append(retraining[piece])
     medians = {ratio: float(np.median(values)) for ratio, values in sorted(by_ratio.items())}
@@ -72,7 +73,7 @@ class _Work:
     peak: int | None
 
 
-def method_costs(run: Run, choices: Sequence[Choice] | None = None) -> list[MethodCost]:
+def method_costs(run: Run, choices: Sequence[ResolvedMethod] | None = None) -> list[MethodCost]:
     """What these choices, or the methods of a run's configuration, cost, each as if it were the only one."""
     work, seeds = _measured(run), len(run.configuration.all_seeds())
     made: dict[tuple[str, str, str], set[str]] = {}
@@ -104,7 +105,7 @@ def _measured(run: Run) -> list[_Work]:
     return list(found.values())
 
 
-def _part(choice: Choice, selections: set[str], work: _Work) -> Part | None:
+def _part(choice: ResolvedMethod, selections: set[str], work: _Work) -> Part | None:
     """Which part of a choice's cost a piece of work is; None if the choice does without."""
     needs = choice.needs()
     match work.what:

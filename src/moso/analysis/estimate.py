@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from moso.evidence import Estimator, TrajectoryPoint, step_terms
 from moso.evidence.estimators import IN_RUN
 from moso.evidence.outputs import forward_all
-from moso.evidence_kinds import EvidenceKind, Price, averages, needed_kinds, needs_reference, needs_surrogates
+from moso.evidence_kinds import EvidenceKind, Price
 from moso.evidence_kinds.kind import LOOKING
+from moso.evidence_kinds.registry import averages, needed_kinds, needs_reference, needs_surrogates
 from moso.run.job import Job
 from moso.training.in_run import InRun
 from moso.training.loop import threads, train
@@ -195,7 +196,7 @@ def _step_seconds(job: Job, retraining: bool) -> float:
         loss=job.loss,
         on_step=lambda *_: marks.append(time.monotonic()),
         in_run=in_run,
-        loader_workers=job.effort.loader_workers,
+        loader_workers=job.runtime.loader_workers,
     )
     return float(np.median(np.diff(marks)[1 - CALIBRATION_STEPS :]))  # the first steps also pay for warming up
 

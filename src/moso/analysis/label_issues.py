@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from moso import errors
 from moso.configuration import CUSTOM
 from moso.data.labels import read_labels
 from moso.errors import MosoError, unknown_name
@@ -23,7 +24,7 @@ BEST = "aum"
 
 
 @dataclass(frozen=True)
-class Inquiry:
+class LabelIssues:
     """The suspects of a run, worst first, and how well every order found those that really are wrong.
 
     `order` is what ranked them. `detections` are empty where nobody knows the right labels; otherwise `wrong` is how
@@ -40,9 +41,9 @@ class Inquiry:
     note: str = ""
 
 
-def inquire(
+def find_label_issues(
     run: Run, *, order: str | None = None, top: int | None = 100, labels: str | None = None, seed: int | None = None
-) -> Inquiry:
+) -> LabelIssues:
     """Find the suspects of a run that has scores and out-of-sample predictions.
 
     `order` is `out-of-sample` or the name of a score; without it, `aum` where the run has that score, which found the
@@ -54,7 +55,7 @@ def inquire(
     seed = c.seed if seed is None else seed
     if seed not in c.all_seeds():
         known = ", ".join(str(one) for one in c.all_seeds())
-        raise MosoError(f"seed {seed} is none of this run's seeds ({known})")
+        raise errors.UnknownName(f"seed {seed} is none of this run's seeds ({known})")
     table = run.table(seed)
     given, ids = table["label"].to_numpy(), table["id"].to_pylist()
     home = run.directory.of_seed(c, seed)
@@ -70,16 +71,18 @@ def inquire(
     classes = run.manifest["dataset"]["classes"]
     named = [ids[position] for position in found.positions.tolist()]
     if actual is None:
-        return Inquiry(found, order, named, classes, len(given), None, [])
+        return LabelIssues(found, order, named, classes, len(given), None, [])
     wrong = actual != given
     detections, note = _detections(opinions, given, probabilities, wrong)
-    return Inquiry(found, order, named, classes, len(given), int(wrong.sum()), detections, note)
+    return LabelIssues(found, order, named, classes, len(given), int(wrong.sum()), detections, note)
 
 
 def check_possible(run: Run) -> None:
     """Refuse a run in which nobody can be suspected: without classes, without scores, or of one partition."""
     if run.configuration.classless:
-        raise MosoError(f"the samples of {run.directory} have no classes, so no label can be of the wrong one")
+        raise errors.ClassesRequired(
+            f"the samples of {run.directory} have no classes, so no label can be of the wrong one"
+        )
     run.table()
     check_out_of_sample(run.configuration.partitions)
 
@@ -108,7 +111,9 @@ def right_labels(
 
 def _differing(actual: NDArray[np.int64], given: NDArray[np.int64], whose: str) -> NDArray[np.int64]:
     if (actual == given).all():
-        raise MosoError(f"the labels of {whose} are those that were trained on: there is no wrong one to detect")
+        raise errors.NothingToMeasure(
+            f"the labels of {whose} are those that were trained on: there is no wrong one to detect"
+        )
     return actual
 
 

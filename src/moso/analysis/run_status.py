@@ -4,13 +4,13 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from moso.evidence_kinds import KINDS
+from moso.evidence_kinds.registry import KINDS
 from moso.results.directory import RunDirectory
+from moso.results.working_copy import is_status_file
 from moso.run.heartbeat import Running, running
 from moso.run.network_pieces import TrainReference, TrainSurrogate
 from moso.run.retraining_piece import Retrain
 from moso.storage.lease import Holder
-from moso.storage.store_copy import word
 
 STAGES = ("train", "score", "select", "evaluate")
 _STAGES: dict[str, str | None] = {one.kind: one.stage for one in (TrainSurrogate, TrainReference, Retrain)}
@@ -45,7 +45,7 @@ class Status:
 
 def status(directory: RunDirectory) -> Status:
     """How the run in this directory stands; it need not be begun."""
-    directory.pull(word)
+    directory.pull(is_status_file)
     directory.configuration()
     events, now = directory.events(), time.time()
     noted = directory.manifest().get("stages", {})

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from moso.errors import MosoError
+from moso import errors
 
 
 class Scalars:
@@ -17,7 +17,7 @@ class Scalars:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as problem:
-            raise MosoError('--tensorboard needs TensorBoard: pip install "moso-prune[watch]"') from problem
+            raise errors.PackageMissing('--tensorboard needs TensorBoard: pip install "moso-prune[watch]"') from problem
         self._writer: Any = SummaryWriter(str(folder))
         self._written: set[tuple[str, int]] = set()
 

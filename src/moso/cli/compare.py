@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from moso import errors
 from moso.analysis.comparison import comparison
 from moso.analysis.estimate import estimate
 from moso.cli.configuration_flags import RunSettings
@@ -13,7 +14,6 @@ from moso.cli.flags import DryRun, with_flags
 from moso.cli.printed_tables import console, print_plan, print_tables
 from moso.cli.run import Out, new_job
 from moso.cli.work import working
-from moso.errors import SettingInvalidError, SettingsConflictError
 from moso.evaluation.baselines import BASELINES
 from moso.evaluation.tolerance import check_tolerance
 from moso.report.comparison.compare_files import write_comparison
@@ -65,7 +65,7 @@ def compare(
             f"--{name.removesuffix('s') if isinstance(value, list) else name}" for name, value in settings.given.items()
         ]
         if given:
-            raise SettingsConflictError(
+            raise errors.SettingsConflict(
                 f"{target} is a run, and its tables are made again as it is; "
                 f"{given[0].replace('_', '-')} is for a new comparison (`moso compare --out ...`)"
             )
@@ -101,6 +101,6 @@ def _named(flag: str, given: list[str] | None) -> list[tuple[str, Path]]:
     for text in given or ():
         name, equals, file = text.partition("=")
         if not (name and equals and file):
-            raise SettingInvalidError(f"{flag} {text}: give it as NAME=FILE, such as mine=scores.parquet")
+            raise errors.SettingInvalid(f"{flag} {text}: give it as NAME=FILE, such as mine=scores.parquet")
         found.append((name, Path(file)))
     return found

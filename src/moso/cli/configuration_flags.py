@@ -6,10 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
+from moso import errors
 from moso.cli.flags import Flags, flag
-from moso.configuration.configuration import Configuration, read_toml
+from moso.configuration import Configuration
+from moso.configuration.configuration import read_toml
 from moso.configuration.resolved_method import read_settings
-from moso.errors import FileUnreadableError
 
 # Settings whose flag may be repeated, under the singular.
 _REPEATED = {
@@ -83,7 +84,7 @@ def configuration_from(
     given: dict[str, Any] = {}
     if file is not None:
         if file.is_dir():
-            raise FileUnreadableError(f"{file} is a directory; give its run.toml, or --out {file} to go on with it")
+            raise errors.FileUnreadable(f"{file} is a directory; give its run.toml, or --out {file} to go on with it")
         given = read_toml(file)
     out = given.pop("out", None)
     merged = {**(defaults or {}), **given, **settings}

@@ -4,24 +4,21 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import torch
 import typer
-from numpy.typing import NDArray
 
+from moso import errors
 from moso.cli.display import showing
-from moso.cli.exact_tables import Setting, print_comparison, print_cost, print_json, print_study, table_of
+from moso.cli.exact_tables import print_comparison, print_cost, print_json, print_study
 from moso.cli.work import local_path
 from moso.data.dataset import open_dataset
-from moso.data.samples import Samples, StoredSamples
-from moso.data.views import Normalisation
-from moso.errors import MosoError
 from moso.exact.cost import exact_cost
 from moso.exact.leave_one_out import exact_scores
+from moso.exact.left_out import choose_samples, left_out_positions, named_positions, scaled_inputs
+from moso.exact.records import Setting, table_of
 from moso.exact.study import GRID_RATES, GRID_STEPS, compare_with_approximation, study
 from moso.files import write_table
 from moso.models import build_model
-from moso.randomness import hashes
 from moso.scores import Form
 from moso.training.loop import TrainingData, threads
 from moso.training.recipe import TrainingRecipe, load_recipe
@@ -82,11 +79,11 @@ def exact(
     checked_form, dtype = _form(form), _dtype(precision)
     _check(steps, learning_rate, epochs, time_steps, grid, estimate, out)
     train = open_dataset(dataset, labels=labels, label_noise=label_noise, seed=seed, resize=resize).train
-    train = _scaled(train, inputs)
-    named = _named(train, leave_out)
+    train = scaled_inputs(train, inputs)
+    named = named_positions(train, leave_out)
     if samples is None:
         samples = len(train) if estimate else min(SAMPLES, len(train))
-    positions = choose(train, samples, seed, named)
+    positions = choose_samples(train, samples, seed, named)
     size = batch_size if batch_size is not None else (None if recipe or estimate else 0)
     base = _recipe(recipe if recipe or not estimate else ESTIMATED_RECIPE, len(positions)).changed(
         batch_size=len(positions) if size == 0 else size, momentum=momentum, epochs=epochs
@@ -95,7 +92,7 @@ def exact(
     rates, totals = _settings(base, data, learning_rate, steps, epochs, recipe is not None or estimate, grid)
     first = base.changed(learning_rate=rates[0], epochs=-(-totals[0] // data.steps_per_epoch(base.batch_size)))
     if not train.classes:
-        raise MosoError(f"the answers of {dataset} are numbers; `moso exact` studies classes only")
+        raise errors.ClassesRequired(f"the answers of {dataset} are numbers; `moso exact` studies classes only")
     network = build_model(model, train.shape, len(train.classes), seed, vocabulary=train.vocabulary)
     view = train.evaluation_view()
     about = Setting(
@@ -116,7 +113,7 @@ def exact(
             )
             print_cost(about, cost, as_json)
             return
-        left_out = _left_out(train, positions, leave_out, named, seed)
+        left_out = left_out_positions(train, positions, leave_out, named, seed)
         sampled = time_steps or None
         if grid:
             result = study(
@@ -160,54 +157,6 @@ def exact(
         typer.echo(f"scores written to {out}")
 
 
-def _scaled(train: Samples, inputs: str) -> Samples:
-    if inputs == "normalised":
-        return train
-    if inputs != "plain" or not isinstance(train, StoredSamples):
-        raise MosoError(f"--inputs {inputs}: it is 'normalised' or 'plain'")
-    pixels = train.reader.read(np.array([0])).dtype == np.uint8
-    channels = train.shape[0]
-    return train.normalised(Normalisation((0.0,) * channels, (255.0,) * channels) if pixels else Normalisation())
-
-
-def choose(train: Samples, count: int, seed: int, named: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Positions that make up S, ascending: the samples named, and others drawn by (seed, id)."""
-    if not 2 <= count <= len(train):
-        raise MosoError(f"--samples {count}: S must have at least 2 and at most all {len(train)} samples")
-    if len(named) > count:
-        raise MosoError(f"--leave-out names {len(named)} samples but S has only {count}; raise --samples")
-    drawn = np.argsort(hashes(train.keys, seed, "exact-samples"), kind="stable")
-    others = drawn[~np.isin(drawn, named)]
-    return np.sort(np.concatenate([named, others[: count - len(named)]]))
-
-
-def _named(train: Samples, leave_out: str) -> NDArray[np.int64]:
-    if leave_out == "all" or leave_out.isdigit():
-        return np.zeros(0, dtype=np.int64)
-    asked = [name.strip() for name in leave_out.split(",") if name.strip()]
-    if not asked:
-        raise MosoError("--leave-out is empty; give 'all', a number of samples, or ids separated by commas")
-    places = {str(name): position for position, name in enumerate(train.ids.to_pylist())}
-    for name in asked:
-        if name not in places:
-            raise MosoError(f"--leave-out: there is no training sample with id {name!r}")
-    return np.array(sorted({places[name] for name in asked}), dtype=np.int64)
-
-
-def _left_out(
-    train: Samples, positions: NDArray[np.int64], leave_out: str, named: NDArray[np.int64], seed: int
-) -> NDArray[np.int64]:
-    if leave_out == "all":
-        return positions
-    if len(named):
-        return named
-    count = int(leave_out)
-    if not 1 <= count <= len(positions):
-        raise MosoError(f"--leave-out {count}: between 1 and all {len(positions)} samples of S can be left out")
-    order = np.argsort(hashes(train.keys[positions], seed, "leave-out"), kind="stable")
-    return np.sort(positions[order[:count]])
-
-
 def _recipe(name: str | None, count: int) -> TrainingRecipe:
     if name is not None:
         return load_recipe(name).surrogate
@@ -231,13 +180,13 @@ def _settings(
 
 def _form(form: str) -> Form:
     if form not in ("paper", "centred"):
-        raise MosoError(f"--form {form}: it is 'paper' or 'centred'")
+        raise errors.SettingInvalid(f"--form {form}: it is 'paper' or 'centred'")
     return "paper" if form == "paper" else "centred"
 
 
 def _dtype(precision: str) -> torch.dtype:
     if precision not in ("float32", "float64"):
-        raise MosoError(f"--precision {precision}: it is 'float32' or 'float64'")
+        raise errors.SettingInvalid(f"--precision {precision}: it is 'float32' or 'float64'")
     return torch.float32 if precision == "float32" else torch.float64
 
 
@@ -251,20 +200,20 @@ def _check(
     out: Path | None,
 ) -> None:
     if steps and epochs:
-        raise MosoError("--steps and --epochs both say how long training is; give one of them")
+        raise errors.SettingsConflict("--steps and --epochs both say how long training is; give one of them")
     for total in steps or []:
         if total < 1:
-            raise MosoError(f"--steps {total}: training needs at least 1 step")
+            raise errors.SettingInvalid(f"--steps {total}: training needs at least 1 step")
     if time_steps < 0:
-        raise MosoError(f"--time-steps {time_steps}: it is a number of steps, or 0 for all")
+        raise errors.SettingInvalid(f"--time-steps {time_steps}: it is a number of steps, or 0 for all")
     if grid and estimate:
-        raise MosoError("--grid and --estimate exclude each other")
+        raise errors.SettingsConflict("--grid and --estimate exclude each other")
     if not grid and max(len(steps or []), len(rates or [])) > 1:
-        raise MosoError("several --steps or --learning-rate need --grid")
+        raise errors.SettingsConflict("several --steps or --learning-rate need --grid")
     if out is not None:
         if out.suffix != ".parquet":
-            raise MosoError(f"--out {out}: scores are written as Parquet; give a name that ends in .parquet")
+            raise errors.OutputInvalid(f"--out {out}: scores are written as Parquet; give a name that ends in .parquet")
         # Found out before hours are spent.
         out.parent.mkdir(parents=True, exist_ok=True)
         if out.is_dir() or not os.access(out.parent, os.W_OK):
-            raise MosoError(f"--out {out} cannot be written; choose another place")
+            raise errors.NotWritable(f"--out {out} cannot be written; choose another place")

@@ -1,13 +1,11 @@
-"""What `moso exact` shows: tables for people, JSON for programs, a Parquet table for both."""
+"""What `moso exact` shows: tables for people, JSON for programs."""
 
 import json
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import typer
 from rich.table import Table
 
@@ -15,33 +13,11 @@ from moso.cli.printed_tables import console
 from moso.data.samples import Samples
 from moso.evaluation.statistics import PowerLaw
 from moso.exact.cost import ExactCost
+from moso.exact.records import Setting, measured, table_of, without_nan
 from moso.exact.study import Comparison, Study
 from moso.report.wording import duration
 
 SHOWN = 5
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What was trained on what."""
-
-    dataset: str
-    label_noise: float
-    inputs: str
-    model: str
-    samples: int
-    recipe: str
-    batch_size: int
-    momentum: float
-    seed: int
-
-    def __str__(self) -> str:
-        noise = f", {self.label_noise:.0%} label noise" if self.label_noise else ""
-        batch = "full batch" if self.batch_size >= self.samples else f"batches of {self.batch_size}"
-        momentum = f", momentum {self.momentum:g}" if self.momentum else ""
-        plain = ", plain inputs" if self.inputs == "plain" else ""
-        data = f"{self.samples} samples of {self.dataset}{plain}{noise}"
-        return f"{self.model} on {data}, {batch}{momentum}, seed {self.seed}"
 
 
 def print_comparison(about: Setting, train: Samples, comparison: Comparison) -> None:
@@ -137,62 +113,13 @@ def print_cost(about: Setting, cost: ExactCost, as_json: bool) -> None:
     out.print("from a few real steps on this machine; the paper: ImageNet-1K on one Tesla V100, more than 45 years")
 
 
-def table_of(train: Samples, comparisons: Sequence[Comparison], grid: bool) -> pa.Table:
-    """A row a sample left out: id, label, the exact score and its approximations; of a grid also rate and steps."""
-    parts = []
-    for comparison in comparisons:
-        chosen = comparison.exact.left_out
-        columns: dict[str, Any] = {"id": train.ids.take(pa.array(chosen)), "label": pa.array(train.labels[chosen])}
-        if grid:
-            columns["learning_rate"] = pa.array(np.full(len(chosen), comparison.bound.learning_rate))
-            columns["steps"] = pa.array(np.full(len(chosen), comparison.bound.steps))
-        columns["exact"] = pa.array(comparison.exact.scores)
-        columns.update({name: pa.array(values) for name, values in comparison.approximations.items()})
-        parts.append(pa.table(columns))
-    return pa.concat_tables(parts)
-
-
 def print_json(
     about: Setting, train: Samples, comparisons: Sequence[Comparison], growth: Mapping[str, PowerLaw] | None
 ) -> None:
     """Everything measured, as one JSON object; what could not be measured is null."""
-    value: dict[str, Any] = {"setting": asdict(about), "comparisons": [_measured(one) for one in comparisons]}
+    value: dict[str, Any] = {"setting": asdict(about), "comparisons": [measured(one) for one in comparisons]}
     if growth is not None:
         value["growth"] = {name: asdict(law) for name, law in growth.items()}
     else:
         value["samples"] = table_of(train, comparisons, grid=False).to_pylist()
-    typer.echo(json.dumps(_without_nan(value), indent=2, allow_nan=False))
-
-
-def _measured(comparison: Comparison) -> dict[str, Any]:
-    exact, bound = comparison.exact, comparison.bound
-    approximations: dict[str, Any] = {}
-    for name in comparison.approximations:
-        approximations[name] = {
-            "spearman": asdict(comparison.spearman[name]),
-            "pearson": asdict(comparison.pearson[name]),
-        }
-        if name in comparison.errors:
-            error = comparison.errors[name]
-            approximations[name]["error"] = {**asdict(error), "relative": error.relative}
-    return {
-        "learning_rate": bound.learning_rate,
-        "steps": bound.steps,
-        "time_steps": comparison.time_steps,
-        "left_out": len(exact.scores),
-        "positive_share": exact.positive_share,
-        "spread": float(exact.scores.std()),
-        "seconds": exact.seconds,
-        "bound": {**asdict(bound), "value": bound.value},
-        "approximations": approximations,
-    }
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {name: _without_nan(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_without_nan(part) for part in value]
-    return value
+    typer.echo(json.dumps(without_nan(value), indent=2, allow_nan=False))

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
+from moso import errors
 from moso.cli.display import showing
 from moso.cli.flags import Flags, Quiet
-from moso.configuration.configuration import Configuration
-from moso.errors import SettingsConflictError, UnknownNameError
+from moso.configuration import Configuration
 from moso.executors import RayTasks, TorchRun, local_executor
 from moso.executors.torchrun import torchrun_team
-from moso.run.job import Effort, Job
+from moso.run.job import Job, Runtime
 from moso.run.stages import Executor
 
 
@@ -51,10 +51,10 @@ class ExecutorOptions(Flags):
     def __post_init__(self) -> None:
         """Refuse what no executor knows."""
         if self.executor not in ("local", "ray", "torchrun"):
-            raise UnknownNameError(f"--executor {self.executor} is not known; use local, ray or torchrun")
+            raise errors.UnknownName(f"--executor {self.executor} is not known; use local, ray or torchrun")
         for name in ("address", "cpus_per_partition", "gpus_per_partition"):
             if self.executor != "ray" and getattr(self, name) is not None:
-                raise SettingsConflictError(f"--{name.replace('_', '-')} is for --executor ray")
+                raise errors.SettingsConflict(f"--{name.replace('_', '-')} is for --executor ray")
 
     def worker_count(self, configuration: Configuration) -> int:
         """As many as asked; else one for each `threads` cores, and one where a single accelerator does the work."""
@@ -65,9 +65,9 @@ class ExecutorOptions(Flags):
         return max(1, usable_cores() // configuration.threads)
 
     @property
-    def effort(self) -> Effort:
+    def runtime(self) -> Runtime:
         """How a piece does its work, without changing its result."""
-        return Effort(self.loader_workers, self.checkpoint_seconds)
+        return Runtime(self.loader_workers, self.checkpoint_seconds)
 
     @property
     def is_remote(self) -> bool:

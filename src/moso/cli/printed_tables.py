@@ -11,7 +11,7 @@ from moso.analysis.estimate import Estimate
 from moso.evaluation.summary import lines
 from moso.report.text_table import TextTable
 from moso.report.wording import duration
-from moso.results.retrainings import all_cells
+from moso.results.retrainings import all_retrainings
 from moso.run.job import Job
 
 
@@ -25,7 +25,7 @@ def console() -> Console:
 
 def print_summary(job: Job) -> None:
     """Accuracy (or what takes its place) by method and ratio, what it cost, and when it has paid for itself."""
-    rows = lines(all_cells(job.directory.root))
+    rows = lines(all_retrainings(job.directory.root))
     ratios = sorted({line.ratio for line in rows if line.method != "full"})
     out, c = console(), job.configuration
     noise = f", {c.label_noise:.0%} label noise" if c.label_noise else ""

@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from moso import errors
 from moso.cli.display import showing
 from moso.cli.flags import Quiet
 from moso.cli.printed_tables import console
 from moso.cli.work import local_path
-from moso.errors import StageIncompleteError
 from moso.experiments.cells import Cell
 from moso.experiments.declaration import Experiment
 from moso.experiments.execution import Asked, Outcome, missing, reproduce, wanted, wanted_of_all
@@ -135,7 +135,7 @@ def _pages(experiments: Sequence[Experiment], asked: Asked) -> list[Path]:
     """The pages of those that have a table, and the index of all."""
     known = [one for one in experiments if Results.open(asked.results, one.name).rows]
     if not known:
-        raise StageIncompleteError(f"{asked.results} has no table of {experiments[0].name} yet; run it first")
+        raise errors.StageIncomplete(f"{asked.results} has no table of {experiments[0].name} yet; run it first")
     paths = [write_page(one, asked.preset, asked.results) for one in known]
     write_index(asked.results)
     return paths

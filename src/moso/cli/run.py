@@ -71,4 +71,4 @@ def new_job(
     """The job that a file and flags describe, its data loaded and checked."""
     configuration, file_out = configuration_from(file, settings.given, defaults)
     directory = RunDirectory.at(out or file_out or default_out(configuration))
-    return Job(directory, configuration, load_data(configuration), effort=options.effort)
+    return Job(directory, configuration, load_data(configuration), runtime=options.runtime)

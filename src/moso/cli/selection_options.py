@@ -7,11 +7,11 @@ from typing import Annotated, cast
 
 import typer
 
+from moso import errors
 from moso.cli.flags import Flags
-from moso.configuration.resolved_method import Choice, read_settings
-from moso.errors import SettingInvalidError, SettingMissingError, SettingsConflictError
+from moso.configuration.resolved_method import ResolvedMethod, read_settings
 from moso.results.overrides import keep_overrides
-from moso.run.imported_scores import LISTED, find_choices, keep_list, keep_scores
+from moso.run.imported_scores import LISTED, find_choices, import_list, import_scores
 from moso.run.job import Job
 from moso.scores import Hard
 from moso.selection import selectors as known_selectors
@@ -67,7 +67,7 @@ class SelectionOptions(Flags):
     ] = None
     overrides: Decisions = None
 
-    def choices(self, job: Job) -> list[Choice]:
+    def choices(self, job: Job) -> list[ResolvedMethod]:
         """Put what the user brings into the run, and return the methods and selectors that were asked for."""
         own = self._bring(job)
         choices = asked_choices(job, [*(self.method or []), *own], self.selector, self.setting, self.min_per_class)
@@ -78,20 +78,20 @@ class SelectionOptions(Flags):
         name, scores, indices, hard = self.name, self.scores, self.indices, self.hard
         if scores is None and indices is None:
             if name is not None or hard is not None:
-                raise SettingsConflictError("--name and --hard belong to --scores FILE or --indices FILE")
+                raise errors.SettingsConflict("--name and --hard belong to --scores FILE or --indices FILE")
             return []
         if scores is not None and indices is not None:
-            raise SettingsConflictError("give --scores or --indices, not both; what stays is decided once")
+            raise errors.SettingsConflict("give --scores or --indices, not both; what stays is decided once")
         if name is None:
-            raise SettingMissingError("what you bring needs a name of its own; give --name")
+            raise errors.SettingMissing("what you bring needs a name of its own; give --name")
         if indices is not None:
-            keep_list(job, name, indices)
+            import_list(job, name, indices)
         elif scores is not None:
             if hard not in (None, "high", "low"):
-                raise SettingInvalidError(
+                raise errors.SettingInvalid(
                     f"--hard {hard} must be high or low, the end of the scores where the hard samples are"
                 )
-            keep_scores(job, name, scores, cast(Hard | None, hard))
+            import_scores(job, name, scores, cast(Hard | None, hard))
         return [name]
 
 
@@ -101,7 +101,7 @@ def asked_choices(
     selectors: list[str] | None,
     settings: list[str] | None = None,
     min_per_class: int | None = None,
-) -> list[Choice]:
+) -> list[ResolvedMethod]:
     """The methods and selectors a user asked for, resolved; without a word, those of the configuration."""
     asking = _with_settings(job, settings or [], min_per_class)
     if not methods and not selectors:
@@ -114,13 +114,13 @@ def asked_choices(
     return find_choices(asking, [(method, selector) for method in named for selector in ways])
 
 
-def _decided(job: Job, choices: list[Choice], overrides: Path | None) -> list[Choice]:
+def _decided(job: Job, choices: list[ResolvedMethod], overrides: Path | None) -> list[ResolvedMethod]:
     """The same choices with a user's decisions by hand, which are put into the run."""
     if overrides is None:
         return choices
     for choice in choices:
         if choice.selector.name == LISTED:
-            raise SettingsConflictError(
+            raise errors.SettingsConflict(
                 f"{choice.method!r} is a list of your own; change the list, --overrides is for selectors"
             )
     digest = keep_overrides(job.directory.root, overrides, job.data.train)
@@ -132,7 +132,7 @@ def _with_settings(job: Job, settings: list[str], min_per_class: int | None) -> 
     given = read_settings(settings)
     of_scores = sorted(set(given) - set(known_selectors()))
     if of_scores:
-        raise SettingsConflictError(
+        raise errors.SettingsConflict(
             f"{of_scores[0]!r} is a score, and this run's has its settings already; use another --out"
         )
     merged = {**job.configuration.settings}

@@ -13,7 +13,7 @@ from moso.run.stages import evaluate_stage, score_stage, select_stage
 @with_flags
 def score(run: RunArgument, method: Methods = None, selector: Selectors = None, *, options: ExecutorOptions) -> None:
     """Gather the evidence that methods and selectors need and write the scores."""
-    job = open_job(run, options.effort)
+    job = open_job(run, options.runtime)
     choices = asked_choices(job, method, selector)
     with working(job, options) as executor:
         score_stage(job, executor, choices)
@@ -34,7 +34,7 @@ def select(run: RunArgument, asked: SelectionOptions, quiet: Quiet = False) -> N
 @with_flags
 def evaluate(run: RunArgument, asked: SelectionOptions, options: ExecutorOptions) -> None:
     """Retrain on what selections keep and on all data, and test."""
-    job = open_job(run, options.effort)
+    job = open_job(run, options.runtime)
     with working(job, options) as executor:
         choices, ratios = asked.choices(job), asked.ratio or ()
         select_stage(job, choices, ratios)

@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
-from moso.analysis.label_issues import check_possible, inquire
+from moso import errors
+from moso.analysis.label_issues import check_possible, find_label_issues
 from moso.cli.executor_options import ExecutorOptions
 from moso.cli.flags import RunArgument, with_flags
 from moso.cli.printed_tables import console, print_tables
 from moso.cli.work import local_path, open_job, working
 from moso.configuration import CUSTOM
-from moso.errors import DataInMemoryError, SettingInvalidError
 from moso.evidence.predictions import out_of_sample_path
 from moso.report.suspects.suspects_files import headline, write_suspects
 from moso.report.suspects.suspects_tables import detection_text, suspects_text
@@ -55,16 +55,16 @@ def suspects(
 ) -> None:
     """Find samples whose label is likely wrong, with the label that networks which never saw them would give."""
     if top < 0:
-        raise SettingInvalidError(f"--top {top}: give a number of suspects, or 0 for all")
+        raise errors.SettingInvalid(f"--top {top}: give a number of suspects, or 0 for all")
     opened = Run.open(run)
     check_possible(opened)
     if not out_of_sample_path(opened.directory.of_seed(opened.configuration, opened.configuration.seed)).exists():
         if opened.configuration.dataset == CUSTOM:
-            raise DataInMemoryError(f"{run} was made from data in memory and has no out-of-sample predictions")
-        job = open_job(run, options.effort)
+            raise errors.DataInMemory(f"{run} was made from data in memory and has no out-of-sample predictions")
+        job = open_job(run, options.runtime)
         with working(job, options) as executor:
             gather(job, executor, frozenset({"predictions"}))
-    found = inquire(opened, order=order, top=top or None, labels=labels, seed=seed)
+    found = find_label_issues(opened, order=order, top=top or None, labels=labels, seed=seed)
     paths = write_suspects(opened, found, out or opened.directory.root / "suspects")
     opened.directory.push(*paths)
     if not options.quiet:

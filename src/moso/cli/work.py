@@ -7,11 +7,12 @@ from pathlib import Path
 
 import typer
 
+from moso import errors
 from moso.cli.executor_options import ExecutorOptions
-from moso.configuration.configuration import Configuration, available_device
-from moso.errors import OutputInvalidError
+from moso.configuration import Configuration
+from moso.configuration.configuration import available_device
 from moso.results.directory import RunDirectory
-from moso.run.job import Effort, Job
+from moso.run.job import Job, Runtime
 from moso.run.stages import Executor, begin
 from moso.storage.store import is_address
 
@@ -36,16 +37,16 @@ def working(job: Job, options: ExecutorOptions) -> Iterator[Executor]:
             yield executor
 
 
-def open_job(run: str, effort: Effort | None = None) -> Job:
+def open_job(run: str, runtime: Runtime | None = None) -> Job:
     """The job of a run directory that is already there."""
     directory = RunDirectory.at(run)
     directory.pull()
     directory.configuration()
-    return Job.open(directory, effort=effort)
+    return Job.open(directory, runtime=runtime)
 
 
 def local_path(text: str | Path) -> Path:
     """A path of this machine, as a flag's value; an address is refused where it would become a folder of that name."""
     if is_address(text):
-        raise OutputInvalidError(f"{text} is an address, and this is written on this machine alone; give a path")
+        raise errors.OutputInvalid(f"{text} is an address, and this is written on this machine alone; give a path")
     return Path(text)

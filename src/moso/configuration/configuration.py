@@ -13,14 +13,15 @@ import tomli_w
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from moso.configuration.resolved_method import Choice, choose, read_settings, together
+from moso import errors
+from moso.configuration.resolved_method import ResolvedMethod, all_needs, read_settings, resolve_method
 from moso.data.readers import MEMORY_LIMIT_BYTES
 from moso.data.sources.registry import answers_are_numbers, fitting
-from moso.errors import MosoError, unknown_name
+from moso.errors import unknown_name
 from moso.evaluation.baselines import BASELINES, FEWER_STEPS
 from moso.evidence import MEAN_SHARE, Sampling
 from moso.evidence.estimators import IN_RUN
-from moso.evidence_kinds import about_classes, needed_kinds
+from moso.evidence_kinds.registry import about_classes, needed_kinds
 from moso.gradients.sketch import NUMBERS
 from moso.methods import Method, find_method, methods
 from moso.scores import Form, Score
@@ -128,7 +129,9 @@ class Configuration(BaseModel):
             if name not in known:
                 raise unknown_name("setting", name, known)
         if values.get("format", FORMAT) != FORMAT:
-            raise MosoError(f"format {values['format']} is not known to this version, which reads format {FORMAT}")
+            raise errors.FormatUnknown(
+                f"format {values['format']} is not known to this version, which reads format {FORMAT}"
+            )
         shortcuts = {name: values.pop(name) for name in _SHORTCUTS if name in values}
         dataset = str(values.get("dataset", "digits"))
         values.setdefault("classless", answers_are_numbers(dataset))
@@ -139,7 +142,7 @@ class Configuration(BaseModel):
         for stage in ("surrogate", "retraining"):
             table = values.get(stage, {})
             if not isinstance(table, dict):
-                raise MosoError(f"[{stage}] must be a table of a recipe's settings, not {table!r}")
+                raise errors.SettingInvalid(f"[{stage}] must be a table of a recipe's settings, not {table!r}")
             start = getattr(named, stage) if named is not None else written_recipe(table, f"[{stage}]")
             changes = {**table, **{name: value for name, value in shortcuts.items() if name in _BOTH}}
             if stage == "retraining" and "retrain_epochs" in shortcuts:
@@ -171,7 +174,7 @@ class Configuration(BaseModel):
             error = problem.errors()[0]
             name = ".".join(str(part) for part in error["loc"])
             message = error["msg"][0].lower() + error["msg"][1:]
-            raise MosoError(f"{name} = {error['input']!r}: {message}") from problem
+            raise errors.SettingInvalid(f"{name} = {error['input']!r}: {message}") from problem
 
     @classmethod
     def read(cls, path: Path) -> "Configuration":
@@ -183,9 +186,9 @@ class Configuration(BaseModel):
         for choice in self.choices():
             problem = self.problem(choice)
             if problem is not None:
-                raise MosoError(problem)
+                raise errors.MethodImpossible(problem)
         if self.early_epochs > self.surrogate.epochs:
-            raise MosoError(
+            raise errors.SettingInvalid(
                 f"early_epochs = {self.early_epochs} is beyond the {self.surrogate.epochs} epochs of a surrogate"
             )
         for ratio in self.ratios:
@@ -196,21 +199,21 @@ class Configuration(BaseModel):
         if self.estimator == IN_RUN:
             check_in_run(self.surrogate)
         if self.risk != "train" and self.estimator != "exact":
-            raise MosoError(
+            raise errors.SettingsConflict(
                 f"--risk {self.risk} is differentiated exactly; it does not go with estimator {self.estimator}"
             )
         if self.view == "training" and (self.estimator == IN_RUN or self.shard_size):
             other = (
                 "estimator 'in-run', which is as training sees them anyway" if self.estimator == IN_RUN else "shards"
             )
-            raise MosoError(f"view = 'training' does not go with {other}; leave one of the two out")
+            raise errors.SettingsConflict(f"view = 'training' does not go with {other}; leave one of the two out")
         if self.shard_size and (self.estimator != "exact" or self.risk != "train"):
-            raise MosoError(
+            raise errors.SettingsConflict(
                 f"shard_size = {self.shard_size} splits the exact scoring by the training risk; leave --shard-size out "
                 f"with estimator {self.estimator!r} and risk {self.risk!r}"
             )
         if self.risk != "train" and self.probes:
-            raise MosoError(
+            raise errors.SettingsConflict(
                 f"probes = {self.probes}: only the training risk has a self term to probe; leave --probes out"
             )
 
@@ -245,19 +248,19 @@ class Configuration(BaseModel):
 
     def choice(
         self, method: str | Method, selector: str | Selector | None = None, score: Score | None = None
-    ) -> Choice:
+    ) -> ResolvedMethod:
         """A method and a selector with this run's settings; without a selector, the method's own."""
-        return choose(method, selector or self.selector_of(method), self.settings, self.min_per_class, score)
+        return resolve_method(method, selector or self.selector_of(method), self.settings, self.min_per_class, score)
 
-    def choices(self) -> list[Choice]:
+    def choices(self) -> list[ResolvedMethod]:
         """The pairs of this run, resolved."""
         return [self.choice(method, selector) for method, selector in self.pairs()]
 
     def needs(self) -> frozenset[str]:
         """The evidence that the methods and selectors of this run need."""
-        return together(self.choices())
+        return all_needs(self.choices())
 
-    def problem(self, choice: Choice) -> str | None:
+    def problem(self, choice: ResolvedMethod) -> str | None:
         """Why a choice cannot be in this run, in one sentence; None where it can."""
         needs, score = choice.needs(), choice.score
         if self.classless and choice.min_per_class:
@@ -287,7 +290,7 @@ class Configuration(BaseModel):
 
         found = tuple(name for name in methods() if can_be(name))
         if not found:
-            raise MosoError(f"no method goes with selector {', '.join(self.selectors)} here; name others")
+            raise errors.MethodImpossible(f"no method goes with selector {', '.join(self.selectors)} here; name others")
         return found
 
     @property
@@ -314,7 +317,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
-        raise MosoError(f"{path} cannot be read as TOML: {problem}") from problem
+        raise errors.FileUnreadable(f"{path} cannot be read as TOML: {problem}") from problem
 
 
 def _device(name: str) -> str:
@@ -330,7 +333,7 @@ def _known_device(name: str) -> torch.device:
     try:
         return torch.device(name)
     except RuntimeError as problem:
-        raise MosoError(f"device {name!r} is not known; use cpu, cuda, cuda:1 or mps") from problem
+        raise errors.UnknownName(f"device {name!r} is not known; use cpu, cuda, cuda:1 or mps") from problem
 
 
 def available_device(name: str) -> torch.device:
@@ -342,5 +345,5 @@ def available_device(name: str) -> torch.device:
     device = _known_device(name)
     there = {"cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}.get(device.type, 1)
     if (device.index or 0) >= there:
-        raise MosoError(f"device {name!r} is not available on this machine")
+        raise errors.DeviceUnavailable(f"device {name!r} is not available on this machine")
     return device

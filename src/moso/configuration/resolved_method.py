@@ -1,4 +1,4 @@
-"""A choice: a method with a selector, resolved. What is computed, how samples are chosen, and what both need.
+"""A method with a selector, both resolved: what is computed, how samples are chosen, and what both need.
 
 Settings of scores and selectors have one syntax everywhere, `NAME.SETTING=VALUE`: on the command line
 `--setting coverage.cut=0.2`, in a TOML file the line `coverage.cut = 0.2` under `[settings]`. They count more than a
@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from moso.errors import MosoError, unknown_name
-from moso.evidence_kinds import find_kind
+from moso import errors
+from moso.errors import unknown_name
+from moso.evidence_kinds.registry import find_kind
 from moso.methods import Method, find_method
 from moso.scores import Score, scores
 from moso.selection import Selector, find_selector, selectors
@@ -23,8 +24,8 @@ _BEHIND = {"probability": "dynamics:probability", "class-error": "predictions"}
 
 
 @dataclass(frozen=True)
-class Choice:
-    """What is kept is decided by this, the ratio and the seed."""
+class ResolvedMethod:
+    """A method with its selector and settings; together with a ratio and a seed it decides what is kept."""
 
     method: str
     score: Score | None
@@ -79,18 +80,18 @@ class Choice:
         return "labels" in self.selector.needed(self.settings)
 
 
-def choose(
+def resolve_method(
     method: str | Method,
     selector: str | Selector | None,
     given: Given,
     min_per_class: int = 0,
     score: Score | None = None,
-) -> Choice:
+) -> ResolvedMethod:
     """A method and a selector by name or as objects, with a user's settings; `score` in place of the method's own.
 
-    >>> choose("ccs", None, {"coverage": {"cut": "0.1"}}).parameters
+    >>> resolve_method("ccs", None, {"coverage": {"cut": "0.1"}}).parameters
     '{"classes": "together", "cut": 0.1, "strata": 50, "by": "score"}'
-    >>> choose("herding", "top", {}).problem()
+    >>> resolve_method("herding", "top", {}).problem()
     "method 'herding' has no score, and selector 'top' chooses by one; ..."
     """
     found = find_method(method) if isinstance(method, str) else method
@@ -99,7 +100,7 @@ def choose(
     score = score or found.find_score()
     about_score = {} if score is None else {k: v for k, v in given.get(score.name, {}).items() if _has(score, k)}
     about_selector = {k: v for k, v in given.get(chosen.name, {}).items() if _has(chosen, k)}
-    return Choice(
+    return ResolvedMethod(
         found.name,
         score,
         chosen,
@@ -117,7 +118,7 @@ def read_settings(given: Iterable[str] | Given) -> dict[str, dict[str, Any]]:
     >>> read_settings(["coverage.cutt=0.2"])
     Traceback (most recent call last):
     ...
-    moso.errors.UnknownNameError: selector 'coverage' has no setting 'cutt'; it has: classes, cut, strata, by
+    moso.errors.UnknownName: selector 'coverage' has no setting 'cutt'; it has: classes, cut, strata, by
     """
     found: dict[str, dict[str, Any]] = {}
     for owner, name, value in _entries(given):
@@ -129,14 +130,16 @@ def _entries(given: Iterable[str] | Given) -> Iterable[tuple[str, str, Any]]:
     if isinstance(given, Mapping):
         for owner, table in given.items():
             if not isinstance(table, Mapping):
-                raise MosoError(f"[settings] {owner} = {table!r} is not of the form NAME.SETTING = VALUE")
+                raise errors.SettingInvalid(f"[settings] {owner} = {table!r} is not of the form NAME.SETTING = VALUE")
             yield from ((owner, name, value) for name, value in table.items())
         return
     for text in [given] if isinstance(given, str) else given:
         left, equals, value = str(text).partition("=")
         owner, dot, name = left.strip().rpartition(".")
         if not (equals and dot and owner and name):
-            raise MosoError(f"setting {text!r} is not of the form NAME.SETTING=VALUE, such as coverage.cut=0.2")
+            raise errors.SettingInvalid(
+                f"setting {text!r} is not of the form NAME.SETTING=VALUE, such as coverage.cut=0.2"
+            )
         yield owner, name, value.strip()
 
 
@@ -153,6 +156,6 @@ def _has(owner: Score | Selector, name: str) -> bool:
     return any(option.name == name for option in owner.options())
 
 
-def together(choices: Iterable[Choice]) -> frozenset[str]:
+def all_needs(choices: Iterable[ResolvedMethod]) -> frozenset[str]:
     """The evidence that all of these need."""
     return frozenset().union(*(choice.needs() for choice in choices))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from moso import errors
 from moso.columns import take
 from moso.data.decoding import Decoded, OnBroken, decode_all
 from moso.data.images import BrokenImageError, resize_images
@@ -17,16 +18,6 @@ from moso.data.samples import Samples, StoredSamples, check_labels, outputs
 from moso.data.sources.registry import SOURCES, open_source
 from moso.data.tokenizer import TextReader, Tokenizer
 from moso.data.views import Normalisation
-from moso.errors import (
-    ClassesMismatchError,
-    ClassesRequiredError,
-    DataEmptyError,
-    SettingInvalidError,
-    SettingsConflictError,
-    ShapeMismatchError,
-    TooFewClassesError,
-    TooFewSamplesError,
-)
 
 
 @dataclass(frozen=True)
@@ -81,27 +72,27 @@ def open_dataset(
     (1438, 359, 288)
     """
     if resize is not None and resize < 1:
-        raise SettingInvalidError(f"resize {resize} is not a number of pixels; it must be at least 1")
+        raise errors.SettingInvalid(f"resize {resize} is not a number of pixels; it must be at least 1")
     if not 0 <= test_share < 1:
-        raise SettingInvalidError(f"test share {test_share} is outside [0, 1)")
+        raise errors.SettingInvalid(f"test share {test_share} is outside [0, 1)")
     if not 0 <= validation_share < 1:
-        raise SettingInvalidError(f"validation share {validation_share} is outside [0, 1)")
+        raise errors.SettingInvalid(f"validation share {validation_share} is outside [0, 1)")
     if validation is not None and validation_share > 0:
-        raise SettingsConflictError(
+        raise errors.SettingsConflict(
             "a validation set is given by name or held out as a share of the training data, not both"
         )
     if not 0 <= label_noise <= 1:
-        raise SettingInvalidError(f"label noise {label_noise} is outside [0, 1]")
+        raise errors.SettingInvalid(f"label noise {label_noise} is outside [0, 1]")
     train, test = open_source(name, resize, memory_limit)
     if not train.classes and (labels is not None or label_noise > 0):
-        raise ClassesRequiredError(f"the answers of {name} are numbers; --labels and --label-noise are for classes")
+        raise errors.ClassesRequired(f"the answers of {name} are numbers; --labels and --label-noise are for classes")
     # Every draw below is by id, and the split by the source's labels: other labels never move a sample to the test.
     clean = train.labels
     used = clean if labels is None else read_labels(labels, len(train), train.classes, train.ids)
     if test is None and test_share > 0:
         kept, held = hold_out(train.keys, clean, test_share)
         if len(held) == 0:
-            raise TooFewSamplesError(
+            raise errors.TooFewSamples(
                 f"{test_share} of the {len(train)} samples of {name} held out for testing leaves no test"
             )
         test, train, clean, used = train.take(held), train.take(kept), *_both(clean, used, kept)
@@ -110,7 +101,7 @@ def open_dataset(
     if validation_share > 0:
         kept, held = hold_out(train.keys, clean, validation_share)
         if len(held) == 0:
-            raise TooFewSamplesError(
+            raise errors.TooFewSamples(
                 f"{validation_share} of the {len(train)} training samples of {name} held out leaves no validation"
             )
         judge, train, clean, used = train.take(held), train.take(kept), *_both(clean, used, kept)
@@ -189,25 +180,25 @@ def _check(name: str, splits: dict[str, StoredSamples]) -> None:
     train = splits["training"]
     for split, samples in splits.items():
         if len(samples) == 0:
-            raise DataEmptyError(f"the {split} split of {name} is empty")
+            raise errors.DataEmpty(f"the {split} split of {name} is empty")
         if samples.classes:
             check_labels(samples.labels, len(samples.classes))
     present = np.flatnonzero(np.bincount(train.labels))
     if train.classes and len(present) < 2:
-        raise TooFewClassesError(
+        raise errors.TooFewClasses(
             f"all {len(train)} training samples of {name} are of one class ({train.classes[present[0]]}); "
             "there must be at least two to tell apart"
         )
     for split, samples in splits.items():
         if samples.shape != train.shape:
-            raise ShapeMismatchError(
+            raise errors.ShapeMismatch(
                 f"training inputs of {name} have shape {train.shape} but {split} inputs {samples.shape}; "
                 "give --resize PIXELS if they are images"
             )
         if samples.classes != train.classes:
-            raise ClassesMismatchError(f"the {split} split of {name} has other classes than the training split")
+            raise errors.ClassesMismatch(f"the {split} split of {name} has other classes than the training split")
         if outputs(samples) != outputs(train):
-            raise ClassesMismatchError(
+            raise errors.ClassesMismatch(
                 f"the {split} split of {name} has {outputs(samples)} targets a sample, the training split "
                 f"{outputs(train)}"
             )

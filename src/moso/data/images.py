@@ -18,7 +18,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from PIL import Image
 
-from moso.errors import MosoError, PicturesRequiredError, ShapeMismatchError
+from moso import errors
+from moso.errors import MosoError
 from moso.randomness import generator
 
 # What Pillow's parsers let through when the bytes of a file are wrong; a missing file is an OSError as well.
@@ -94,7 +95,9 @@ def resize_images(images: NDArray[Any], resize: int) -> NDArray[np.uint8]:
     (2, 1, 4, 4)
     """
     if images.dtype != np.uint8 or images.ndim != 4 or images.shape[1] not in (1, 3):
-        raise PicturesRequiredError(f"--resize needs images, but inputs are {images.dtype} of shape {images.shape[1:]}")
+        raise errors.PicturesRequired(
+            f"--resize needs images, but inputs are {images.dtype} of shape {images.shape[1:]}"
+        )
     if images.shape[2:] == (resize, resize):
         return images
     out = np.empty((len(images), images.shape[1], resize, resize), dtype=np.uint8)
@@ -168,7 +171,7 @@ class EncodedReader:
     def check_size(self, position: int, width: int, height: int) -> None:
         """Refuse an image of another size than the reference."""
         if (height, width) != self.image_shape[1:]:
-            raise ShapeMismatchError(
+            raise errors.ShapeMismatch(
                 f"image {self.names(position)} has {width} x {height} pixels but {self.reference} has "
                 f"{self.image_shape[2]} x {self.image_shape[1]}; give --resize PIXELS to make them equal"
             )

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.errors import SettingInvalidError
+from moso import errors
 from moso.randomness import hashes, uniforms
 
 
@@ -18,7 +18,7 @@ def add_label_noise(
     (200, True)
     """
     if not 0 <= rate <= 1:
-        raise SettingInvalidError(f"label noise {rate} is outside [0, 1]")
+        raise errors.SettingInvalid(f"label noise {rate} is outside [0, 1]")
     count = round(rate * len(labels))
     chosen = np.argsort(hashes(keys, seed, "noise-sample"), kind="stable")[:count]
     drawn = np.zeros(len(labels), dtype=bool)

@@ -21,19 +21,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from moso import errors
 from moso.data.samples import check_labels
-from moso.errors import (
-    ColumnMissingError,
-    DataAmbiguousError,
-    DataEmptyError,
-    FileMissingError,
-    FileUnreadableError,
-    LabelInvalidError,
-    LabelsMissingError,
-    LengthMismatchError,
-    MosoError,
-    SampleUnknownError,
-)
+from moso.errors import MosoError
 
 # A table as columns of raw values; `None` names the only column of a file without a header.
 _Table = dict[str | None, list[Any]]
@@ -53,7 +43,7 @@ def read_labels(spec: str, count: int, classes: Sequence[str], ids: pa.Array | N
     file, key = _split_key(spec)
     values, own_ids = _read(file, key, classes)
     if len(values) != count:
-        raise LengthMismatchError(f"label file {file} has {len(values)} labels but the data set has {count} samples")
+        raise errors.LengthMismatch(f"label file {file} has {len(values)} labels but the data set has {count} samples")
     if own_ids is not None and ids is not None:
         values = values[_order(file, own_ids, ids)]
     try:
@@ -69,7 +59,7 @@ def _split_key(spec: str) -> tuple[Path, str | None]:
     name, colon, key = spec.rpartition(":")
     file = Path(name).expanduser() if colon else whole
     if not file.is_file():
-        raise FileMissingError(f"there is no label file {file}")
+        raise errors.FileMissing(f"there is no label file {file}")
     return file, key
 
 
@@ -84,10 +74,10 @@ def _read(file: Path, key: str | None, classes: Sequence[str]) -> tuple[NDArray[
         elif suffix in (".csv", ".tsv", ".txt"):
             table = _read_text(file, key, classes)
         else:
-            raise FileUnreadableError(f"label file {file} is none of npz, npy, csv, tsv, txt, parquet")
+            raise errors.FileUnreadable(f"label file {file} is none of npz, npy, csv, tsv, txt, parquet")
     except (OSError, ValueError, EOFError, csv.Error, zipfile.BadZipFile, pa.ArrowException) as problem:
         # An array of Python objects would have to be unpickled, which numpy refuses with a ValueError.
-        raise FileUnreadableError(f"label file {file} cannot be read: {problem}") from problem
+        raise errors.FileUnreadable(f"label file {file} cannot be read: {problem}") from problem
     values = table[_choose(file, [name for name in table if name != "id"], key, "column")]
     return _array(values), _array(table["id"]) if "id" in table else None
 
@@ -97,7 +87,7 @@ def _read_numpy(file: Path, key: str | None) -> NDArray[Any]:
         loaded = np.load(stream, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
             if key is not None:
-                raise ColumnMissingError(f"label file {file} is one array and has no key {key!r}")
+                raise errors.ColumnMissing(f"label file {file} is one array and has no key {key!r}")
             return loaded
         array: NDArray[Any] = loaded[_choose(file, list(loaded.files), key, "array")]
         return array
@@ -107,11 +97,11 @@ def _read_text(file: Path, key: str | None, classes: Sequence[str]) -> _Table:
     with file.open(encoding="utf-8-sig", newline="") as stream:
         rows = [row for row in csv.reader(stream, delimiter="\t" if file.suffix.lower() == ".tsv" else ",") if row]
     if not rows:
-        raise DataEmptyError(f"label file {file} is empty")
+        raise errors.DataEmpty(f"label file {file} is empty")
     header = rows[0]
     for number, row in enumerate(rows):
         if len(row) != len(header):
-            raise FileUnreadableError(
+            raise errors.FileUnreadable(
                 f"label file {file} has {len(row)} cells in row {number + 1} where row 1 has {len(header)}"
             )
     if len(header) == 1 and key is None and (header[0] in classes or _is_number(header[0])):
@@ -122,12 +112,12 @@ def _read_text(file: Path, key: str | None, classes: Sequence[str]) -> _Table:
 def _choose(file: Path, names: Sequence[Any], key: str | None, what: str) -> Any:
     if key is not None:
         if key not in names:
-            raise ColumnMissingError(f"label file {file} has no {what} {key!r}; it has: {', '.join(map(str, names))}")
+            raise errors.ColumnMissing(f"label file {file} has no {what} {key!r}; it has: {', '.join(map(str, names))}")
         return key
     if "label" in names and what == "column":
         return "label"
     if len(names) != 1:
-        raise DataAmbiguousError(
+        raise errors.DataAmbiguous(
             f"label file {file} has several {what}s ({', '.join(map(str, names))}); choose one: {file}:{what.upper()}"
             if names
             else f"label file {file} has no {what} of labels"
@@ -151,7 +141,7 @@ def _order(file: Path, own: NDArray[Any], ids: pa.Array) -> NDArray[np.int64]:
     if len(rows) != len(own) or None in order:
         missing = next((value for value in ids.to_pylist() if str(value) not in rows), None)
         found = "names a sample twice" if len(rows) != len(own) else f"does not name sample {missing!r}"
-        raise SampleUnknownError(
+        raise errors.SampleUnknown(
             f"column id of label file {file} {found}; remove the column if rows are in the data's order"
         )
     return np.array(order, dtype=np.int64)
@@ -173,12 +163,12 @@ def _as_numbers(values: NDArray[Any], classes: Sequence[str]) -> NDArray[Any]:
     numbers = {name: number for number, name in enumerate(classes)}
     for position, text in enumerate(texts):
         if not text.strip():
-            raise LabelsMissingError(f"label of sample {position} is missing")
+            raise errors.LabelsMissing(f"label of sample {position} is missing")
         if text not in numbers and not _is_number(text):
-            raise LabelInvalidError(f"label {text!r} of sample {position} is neither a class name nor a number")
+            raise errors.LabelInvalid(f"label {text!r} of sample {position} is neither a class name nor a number")
     if all(text in numbers for text in texts):
         return np.array([numbers[text] for text in texts], dtype=np.int64)
     name = next((text for text in texts if not _is_number(text)), None)
     if name is not None:
-        raise LabelInvalidError(f"some labels are class names ({name!r}) and some are numbers; use one or the other")
+        raise errors.LabelInvalid(f"some labels are class names ({name!r}) and some are numbers; use one or the other")
     return np.array([float(text) for text in texts])

@@ -10,8 +10,8 @@ import warnings
 import numpy as np
 from numpy.typing import NDArray
 
+from moso import errors
 from moso.columns import arange, empty_column, flatnonzero, group_by_label
-from moso.errors import TooFewSamplesError
 from moso.randomness import hash_order
 
 
@@ -27,7 +27,7 @@ def partition(
     """
     count = len(keys)
     if partitions < 1 or partitions > max(1, count // 2):
-        raise TooFewSamplesError(
+        raise errors.TooFewSamples(
             f"{partitions} partitions of {count} samples: there must be at least 1 and at most {max(1, count // 2)}, "
             "so that each holds two samples"
         )

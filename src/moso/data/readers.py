@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from PIL import Image
 
-from moso.errors import ValuesNotFiniteError
+from moso import errors
 
 # Decoded images beyond this stay on the disk and are decoded by loader workers.
 MEMORY_LIMIT_BYTES = 6 * 2**30
@@ -94,7 +94,7 @@ def check_finite(inputs: NDArray[Any], ids: Sequence[Any] | pa.Array) -> None:
         return
     bad = ~np.isfinite(inputs).reshape(len(inputs), -1).all(axis=1)
     if bad.any():
-        raise ValuesNotFiniteError(
+        raise errors.ValuesNotFinite(
             f"{int(bad.sum())} of {len(inputs)} inputs hold NaN or infinite values, "
             f"the first is sample {ids[int(np.argmax(bad))]}; remove or repair them first"
         )

@@ -21,21 +21,12 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch.utils.data import default_collate
 
+from moso import errors
 from moso.columns import take
 from moso.data.augment import Augmentation
 from moso.data.readers import MemoryReader, Reader, check_finite
 from moso.data.tokenizer import TextReader
-from moso.data.views import Collate, ImageView, ItemView, Normalisation, View, tree_bytes
-from moso.errors import (
-    DataEmptyError,
-    IdsNotUniqueError,
-    LabelInvalidError,
-    LabelsMissingError,
-    LengthMismatchError,
-    ShapeMismatchError,
-    ValuesNotFiniteError,
-    WrongTypeError,
-)
+from moso.data.views import Collate, ItemView, Normalisation, StoredView, View, tree_bytes
 from moso.randomness import generator, hashes, key
 
 
@@ -121,26 +112,26 @@ def check_labels(labels: Any, classes: int | None = None) -> NDArray[np.int64]:
     >>> check_labels([0, 1.5])
     Traceback (most recent call last):
     ...
-    moso.errors.LabelInvalidError: label 1.5 of sample 1 is not a whole number
+    moso.errors.LabelInvalid: label 1.5 of sample 1 is not a whole number
     """
     array = np.asarray(labels)
     if array.ndim != 1:
-        raise ShapeMismatchError(f"labels must be one number a sample, not of shape {array.shape}")
+        raise errors.ShapeMismatch(f"labels must be one number a sample, not of shape {array.shape}")
     if array.dtype == object or array.dtype.kind not in "iufb":
-        raise LabelInvalidError(f"labels must be whole numbers, not {array.dtype}; map class names to 0..C-1 first")
+        raise errors.LabelInvalid(f"labels must be whole numbers, not {array.dtype}; map class names to 0..C-1 first")
     if array.dtype.kind == "f":
         if np.isnan(array).any():
-            raise LabelsMissingError(f"label of sample {int(np.argmax(np.isnan(array)))} is missing")
+            raise errors.LabelsMissing(f"label of sample {int(np.argmax(np.isnan(array)))} is missing")
         fractional = array != np.floor(array)
         if fractional.any():
             first = int(np.argmax(fractional))
-            raise LabelInvalidError(f"label {array[first]} of sample {first} is not a whole number")
+            raise errors.LabelInvalid(f"label {array[first]} of sample {first} is not a whole number")
     whole = array.astype(np.int64, copy=False)
     upper = np.iinfo(np.int64).max if classes is None else classes
     if len(whole) and (whole.min() < 0 or whole.max() >= upper):
         first = int(np.argmax((whole < 0) | (whole >= upper)))
         end = "..." if classes is None else f"{upper - 1}"
-        raise LabelInvalidError(f"label {whole[first]} of sample {first} is out of range 0..{end}")
+        raise errors.LabelInvalid(f"label {whole[first]} of sample {first} is out of range 0..{end}")
     return whole
 
 
@@ -152,14 +143,14 @@ def check_targets(targets: Any) -> NDArray[np.float32]:
     """
     array = np.asarray(targets)
     if array.ndim not in (1, 2) or 0 in array.shape[1:]:
-        raise ShapeMismatchError(f"targets must be one number a sample or a row of them, not of shape {array.shape}")
+        raise errors.ShapeMismatch(f"targets must be one number a sample or a row of them, not of shape {array.shape}")
     if array.dtype.kind not in "iufb":
-        raise LabelInvalidError(f"targets must be numbers, not {array.dtype}")
+        raise errors.LabelInvalid(f"targets must be numbers, not {array.dtype}")
     with np.errstate(over="ignore"):
         numbers = array.astype(np.float32)
     bad = ~np.isfinite(numbers).reshape(len(numbers), -1).all(axis=1)
     if bad.any():
-        raise ValuesNotFiniteError(
+        raise errors.ValuesNotFinite(
             f"target of sample {int(np.argmax(bad))} is missing or infinite ({int(bad.sum())} are in all)"
         )
     return numbers
@@ -212,13 +203,13 @@ class StoredSamples:
         array, answers = _plain_array(inputs), _plain_array(labels if targets is None else targets)
         if not (array.dtype == np.uint8 and array.ndim == 4):
             if array.dtype.kind not in "iufb":
-                raise WrongTypeError(f"inputs must be numbers, not {array.dtype}")
+                raise errors.WrongType(f"inputs must be numbers, not {array.dtype}")
             array = array.astype(np.float32)
         if len(array) != len(answers):
             what = "labels" if targets is None else "targets"
-            raise LengthMismatchError(f"there are {len(array)} inputs but {len(answers)} {what}")
+            raise errors.LengthMismatch(f"there are {len(array)} inputs but {len(answers)} {what}")
         if len(array) == 0:
-            raise DataEmptyError("the data set is empty")
+            raise errors.DataEmpty("the data set is empty")
         numbers, checked, names = None, np.zeros(len(array), dtype=np.int64), tuple(classes or ())
         if targets is not None:
             numbers = check_targets(answers)
@@ -228,9 +219,9 @@ class StoredSamples:
             names = names or tuple(str(c) for c in range(int(checked.max()) + 1))
         column = pa.array(np.arange(len(array)) if ids is None else ids)
         if len(column) != len(array):
-            raise LengthMismatchError(f"there are {len(array)} inputs but {len(column)} ids")
+            raise errors.LengthMismatch(f"there are {len(array)} inputs but {len(column)} ids")
         if ids is not None and pc.count_distinct(column).as_py() != len(column):
-            raise IdsNotUniqueError("ids are not unique; scores are bound to ids, so each sample needs its own")
+            raise errors.IdsNotUnique("ids are not unique; scores are bound to ids, so each sample needs its own")
         check_finite(array, column)
         return cls(column, checked, names, MemoryReader(array), targets=numbers)
 
@@ -261,11 +252,11 @@ class StoredSamples:
 
     def training_view(self, augmentation: Augmentation, seed: int) -> View:
         """Augmented inputs and answers."""
-        return ImageView(self.reader, self.answers, self.keys, self.normalisation, augmentation, seed)
+        return StoredView(self.reader, self.answers, self.keys, self.normalisation, augmentation, seed)
 
     def evaluation_view(self) -> View:
         """Inputs as they are, and answers."""
-        return ImageView(self.reader, self.answers, self.keys, self.normalisation)
+        return StoredView(self.reader, self.answers, self.keys, self.normalisation)
 
     def picture(self, position: int) -> Image.Image | None:
         """A sample as a picture, if it is one."""

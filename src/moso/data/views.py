@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset, default_collate
 
+from moso import errors
 from moso.data.augment import Augmentation, pad_crop, resized_crop, resized_crop_draws
 from moso.data.readers import Reader
-from moso.errors import DataEmptyError, DatasetRandomError, PicturesRequiredError, WrongTypeError
 from moso.randomness import generator, reseed, seeded
 
 Batch = Any
@@ -85,7 +85,7 @@ class Normalisation:
 
 
 @dataclass(frozen=True)
-class ImageView:
+class StoredView:
     """Stored samples, augmented if asked: batches are `(inputs, answers)`.
 
     Inputs are float32, or int64 where they are token ids; answers are int64 classes or float32 numbers.
@@ -121,7 +121,7 @@ class ImageView:
             for position, own in zip(positions.tolist(), draws, strict=True):
                 picture = self.reader.picture(position)
                 if picture is None:
-                    raise PicturesRequiredError(
+                    raise errors.PicturesRequired(
                         "augmentation 'resized-crop-flip' needs pictures; give --augmentation none for other inputs"
                     )
                 rows.append(resized_crop(picture, self.reader.shape, own))
@@ -130,7 +130,7 @@ class ImageView:
             inputs = self.reader.read(positions)
             if self.augmentation != "none":
                 if inputs.ndim != 4:
-                    raise PicturesRequiredError(
+                    raise errors.PicturesRequired(
                         f"augmentation {self.augmentation!r} needs pictures; give --augmentation none for other inputs"
                     )
                 inputs = pad_crop(inputs, keys, epoch, self.seed, flip=self.augmentation == "crop-flip")
@@ -204,7 +204,7 @@ def as_view(data: Any, collate: Collate | None = None, numbers: bool = False) ->
             return StoredSamples.from_arrays(inputs, targets=answers).evaluation_view()
         return StoredSamples.from_arrays(inputs, answers).evaluation_view()
     if not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
-        raise WrongTypeError(
+        raise errors.WrongType(
             f"data of type {type(data).__name__} is not a map-style dataset (it needs __len__ and __getitem__)"
         )
     return ItemView(data, collate=collate or default_collate)
@@ -235,12 +235,12 @@ def check_repeatable(view: View, what: str = "the data set", probes: int = 8) ->
     """
     count = len(view)
     if count == 0:
-        raise DataEmptyError(f"{what} is empty")
+        raise errors.DataEmpty(f"{what} is empty")
     chosen = generator("repeatable", count).choice(count, min(probes, count), replace=False).tolist()
     first = [tree_bytes(view[position]) for position in chosen]
     for position, before in list(zip(chosen, first, strict=True)) * 3:
         if tree_bytes(view[position]) != before:
-            raise DatasetRandomError(
+            raise errors.DatasetRandom(
                 f"{what} is random: sample {position} differs between two fetches. Scores need the samples "
                 "themselves; give the same samples without augmentation as score_set="
             )

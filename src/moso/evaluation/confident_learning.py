@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.errors import MosoError
+from moso import errors
 
 QUALITIES = {
     "cleanlab: self-confidence": "self_confidence",
@@ -41,7 +41,9 @@ def confident_learning(labels: NDArray[np.int64], probabilities: NDArray[np.floa
         from cleanlab.filter import find_label_issues
         from cleanlab.rank import get_label_quality_scores
     except ImportError as problem:
-        raise MosoError('cleanlab is not installed; `pip install "moso-prune[cleanlab]"` does it') from problem
+        raise errors.PackageMissing(
+            'cleanlab is not installed; `pip install "moso-prune[cleanlab]"` does it'
+        ) from problem
     found = {}
     for name, method in QUALITIES.items():
         quality = get_label_quality_scores(labels, probabilities, method=method)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.errors import MosoError
+from moso import errors
 from moso.scores.moso_rank import mean_ranks
 
 
@@ -32,10 +32,10 @@ def auroc(suspicion: NDArray[np.float64], wrong: NDArray[np.bool_]) -> float:
     >>> auroc(np.array([0.9, 0.2, 0.4]), np.array([True, False, False]))
     1.0
     """
-    errors, rights = int(wrong.sum()), int((~wrong).sum())
+    mistakes, rights = int(wrong.sum()), int((~wrong).sum())
     _check_truth(wrong)
-    wins = mean_ranks(suspicion)[wrong].sum() - errors * (errors - 1) / 2
-    return float(wins / (errors * rights))
+    wins = mean_ranks(suspicion)[wrong].sum() - mistakes * (mistakes - 1) / 2
+    return float(wins / (mistakes * rights))
 
 
 def precision_at(suspicion: NDArray[np.float64], wrong: NDArray[np.bool_], count: int | None = None) -> float:
@@ -49,7 +49,9 @@ def precision_at(suspicion: NDArray[np.float64], wrong: NDArray[np.bool_], count
     _check_truth(wrong)
     count = int(wrong.sum()) if count is None else count
     if not 1 <= count <= len(wrong):
-        raise MosoError(f"precision at {count} of {len(wrong)} samples makes no sense; give 1 to {len(wrong)}")
+        raise errors.SettingInvalid(
+            f"precision at {count} of {len(wrong)} samples makes no sense; give 1 to {len(wrong)}"
+        )
     last = np.partition(suspicion, len(suspicion) - count)[len(suspicion) - count]
     above, tied = suspicion > last, suspicion == last
     share = wrong[tied].mean() * (count - int(above.sum()))
@@ -77,6 +79,6 @@ def detection(
 
 def _check_truth(wrong: NDArray[np.bool_]) -> None:
     if not 0 < int(wrong.sum()) < len(wrong):
-        raise MosoError(
+        raise errors.NothingToMeasure(
             f"{int(wrong.sum())} of {len(wrong)} labels are wrong; detection needs some that are and some that are not"
         )

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.errors import MosoError
+from moso import errors
 
 # The order by what networks that never saw a sample say of its label: no score, but of every run with partitions.
 OUT_OF_SAMPLE = "out-of-sample"
@@ -74,12 +74,12 @@ def find_suspects(
     array([1])
     """
     if not len(suspicion) == len(labels) == len(probabilities):
-        raise MosoError(
+        raise errors.LengthMismatch(
             f"there are {len(suspicion)} scores, {len(labels)} labels and {len(probabilities)} predictions; "
             "they must be of the same samples"
         )
     if top is not None and top < 1:
-        raise MosoError(f"top {top} is no number of suspects; give at least 1")
+        raise errors.SettingInvalid(f"top {top} is no number of suspects; give at least 1")
     first = np.argsort(-suspicion, kind="stable")[:top]
     own, given = np.asarray(probabilities[first], dtype=np.float64), labels[first]
     predicted, rows = own.argmax(axis=1), np.arange(len(first))

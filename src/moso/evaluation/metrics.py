@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from moso import errors
 from moso.data.views import View, load, split_evenly
-from moso.errors import MosoError
 from moso.evaluation.summary import ACCURACY, LOSS, R_SQUARED, Measure
 from moso.gradients import Loss, evaluation_mode, to_device
 from moso.training.default_losses import like
@@ -50,12 +50,14 @@ def r_squared(targets: NDArray[Any]) -> Metric:
     """
     variance = torch.as_tensor(np.asarray(targets, dtype=np.float64).var(axis=0))
     if (variance <= 0).any():
-        raise MosoError(f"all {len(targets)} test targets are equal, so there is nothing to explain and no R²")
+        raise errors.NothingToMeasure(
+            f"all {len(targets)} test targets are equal, so there is nothing to explain and no R²"
+        )
 
     def explained(model: nn.Module, batch: Any) -> torch.Tensor:
         inputs, answers = batch
-        errors = like(model(inputs), answers).cpu().double() - answers.cpu().double()
-        shares: torch.Tensor = 1 - errors.square() / variance
+        residuals = like(model(inputs), answers).cpu().double() - answers.cpu().double()
+        shares: torch.Tensor = 1 - residuals.square() / variance
         return shares if shares.ndim == 1 else shares.flatten(1).mean(1)
 
     return Metric(R_SQUARED, explained)
@@ -96,5 +98,5 @@ def measured(
             values.append(metric.per_sample(model, to_device(batch, device)).double().cpu())
     found = torch.cat(values).numpy()
     if found.shape != positions.shape:
-        raise MosoError(f"metric {metric.measure.name!r} must give one number a sample, not {found.shape}")
+        raise errors.ExtensionBroken(f"metric {metric.measure.name!r} must give one number a sample, not {found.shape}")
     return np.asarray(found)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.errors import MosoError
+from moso import errors
 from moso.scores.moso_rank import mean_ranks
 
 
@@ -85,5 +85,5 @@ def mean_likeness(tables: Sequence[Likeness]) -> Likeness:
     array([[0.5]])
     """
     if not tables or any(table.names != tables[0].names for table in tables):
-        raise MosoError("tables of different names have no mean")
+        raise errors.NothingToMeasure("tables of different names have no mean")
     return Likeness(tables[0].names, np.asarray(np.mean([table.values for table in tables], axis=0)))

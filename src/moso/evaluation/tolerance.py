@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from moso.errors import MosoError
+from moso import errors
 from moso.selection import check_ratio
 
 
@@ -35,7 +35,7 @@ def prunable(losses: Mapping[float, float], tolerance: float) -> Prunable:
     """
     check_tolerance(tolerance)
     if not losses:
-        raise MosoError("no ratio was retrained, so nothing is known of what pruning costs")
+        raise errors.NothingToMeasure("no ratio was retrained, so nothing is known of what pruning costs")
     for ratio in losses:
         check_ratio(ratio)
     known = sorted({0.0: 0.0, **losses}.items())
@@ -50,4 +50,4 @@ def prunable(losses: Mapping[float, float], tolerance: float) -> Prunable:
 def check_tolerance(tolerance: float) -> None:
     """Refuse a tolerance that is no number of points."""
     if not 0 <= tolerance < float("inf"):  # also refuses NaN
-        raise MosoError(f"tolerance {tolerance} must be 0 or a number of points that pruning may cost")
+        raise errors.SettingInvalid(f"tolerance {tolerance} must be 0 or a number of points that pruning may cost")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.errors import FileUnreadableError
+from moso import errors
 from moso.files import replacing
 
 _BLOCK = 1 << 22
@@ -52,4 +52,4 @@ def read(path: Path, writable: bool = False) -> Any:
     try:
         return np.load(path, mmap_mode="r+" if writable else "r", allow_pickle=False)
     except (ValueError, EOFError) as problem:
-        raise FileUnreadableError(f"{path} is not a readable array: {problem}") from problem
+        raise errors.FileUnreadable(f"{path} is not a readable array: {problem}") from problem

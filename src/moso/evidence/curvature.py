@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import torch
 
-from moso.errors import SettingInvalidError
+from moso import errors
 from moso.gradients import Factored
 
 
@@ -52,7 +52,7 @@ class Curvature:
         added = damping * mean + weight_decay
         if not added > 0:
             found = f"damping {damping:g} of a mean curvature of {mean:.3g} and weight decay {weight_decay:g}"
-            raise SettingInvalidError(
+            raise errors.SettingInvalid(
                 f"{found} leave directions in which the loss is flat; give one of the two above 0"
             )
         return cls(a, d, q, sign, added)

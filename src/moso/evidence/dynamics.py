@@ -21,14 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from moso.errors import (
-    ClassesRequiredError,
-    EvidenceMissingError,
-    FileUnreadableError,
-    RunDiffersError,
-    StageIncompleteError,
-    UnknownNameError,
-)
+from moso import errors
 from moso.evidence.arrays import create, read
 from moso.evidence.outputs import CHANGES, COLUMNS, CapturedOutputs, capture_outputs, describe, log_probabilities
 from moso.files import write_json
@@ -63,9 +56,11 @@ class DynamicsRecorder:
         self.labels, self.epochs, self.classes = labels, epochs, classes
         for name in self.columns:
             if name not in COLUMNS:
-                raise UnknownNameError(f"there is no column {name!r} of dynamics; there are: {', '.join(COLUMNS)}")
+                raise errors.UnknownName(f"there is no column {name!r} of dynamics; there are: {', '.join(COLUMNS)}")
         if classes < 2:
-            raise ClassesRequiredError("training dynamics are about predicted classes, but the samples have no classes")
+            raise errors.ClassesRequired(
+                "training dynamics are about predicted classes, but the samples have no classes"
+            )
         self._arrays = {name: self._open(name) for name in self.columns}
         self._before: Any = self._open_scratch() if self.compares_epochs else None
         self._seen: CapturedOutputs | None = None
@@ -119,7 +114,7 @@ class DynamicsRecorder:
             create(path, shape, kind, np.nan if kind.kind == "f" else UNSEEN)
         array = read(path, writable=True)
         if array.shape != shape or array.dtype != kind:
-            raise RunDiffersError(
+            raise errors.RunDiffers(
                 f"{path} holds {array.dtype} {array.shape} of another training, not {kind} {shape}; remove it"
             )
         return array
@@ -150,17 +145,17 @@ class Dynamics:
         """The dynamics a finished training left in `folder`."""
         path = Path(folder) / _SUMMARY
         if not is_recorded(Path(folder)):
-            raise StageIncompleteError(f"there are no finished training dynamics in {folder}")
+            raise errors.StageIncomplete(f"there are no finished training dynamics in {folder}")
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
             return cls(Path(folder), found["epochs"], found["samples"], tuple(found["columns"]))
         except (ValueError, KeyError, TypeError) as problem:
-            raise FileUnreadableError(f"{path} does not say what dynamics there are: {problem}") from problem
+            raise errors.FileUnreadable(f"{path} does not say what dynamics there are: {problem}") from problem
 
     def column(self, name: str) -> NDArray[Any]:
         """A column, `[epochs, samples]`, as a memory map in data set order."""
         if name not in self.columns:
-            raise EvidenceMissingError(
+            raise errors.EvidenceMissing(
                 f"{self.folder} has no column {name!r} of dynamics (there are: {', '.join(self.columns)}); "
                 "it is recorded while training for a score that needs it"
             )

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from moso import errors
 from moso.data.views import View, load, split_evenly
-from moso.errors import FileUnreadableError, LossInvalidError, StageIncompleteError, ValuesNotFiniteError
 from moso.evidence.outputs import describe, iter_logits
 from moso.files import replacing
 from moso.gradients import PROBES, Loss, Point, batch_size_for, squared_norms, to_device
@@ -60,10 +60,10 @@ def gradient_norms(
 
     found: NDArray[np.float64] = squared_norms(point, batches)[0]
     if len(found) != samples:
-        raise LossInvalidError(f"the loss gave {len(found)} values for {samples} samples; it must give one a sample")
+        raise errors.LossInvalid(f"the loss gave {len(found)} values for {samples} samples; it must give one a sample")
     if not np.isfinite(found).all():
         bad = int(np.argmin(np.isfinite(found)))
-        raise ValuesNotFiniteError(
+        raise errors.ValuesNotFinite(
             f"the gradient of sample {bad} early in training is not finite; look at its input and loss"
         )
     return found
@@ -78,7 +78,7 @@ def write_early(path: Path, name: str, values: NDArray[Any], epoch: int) -> None
 def read_early(path: Path, name: str) -> NDArray[Any]:
     """The numbers `[samples]` of one network."""
     if not path.exists():
-        raise StageIncompleteError(
+        raise errors.StageIncomplete(
             f"{path} is missing: the networks of early epochs were not looked at; run `moso score` first"
         )
     try:
@@ -86,4 +86,4 @@ def read_early(path: Path, name: str) -> NDArray[Any]:
             found: NDArray[Any] = file[name]
             return found
     except (ValueError, KeyError, zipfile.BadZipFile) as problem:
-        raise FileUnreadableError(f"{path} does not hold numbers of early epochs: {problem}") from problem
+        raise errors.FileUnreadable(f"{path} does not hold numbers of early epochs: {problem}") from problem

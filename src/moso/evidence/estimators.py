@@ -16,7 +16,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.errors import SettingInvalidError, SettingsConflictError, unknown_name
+from moso import errors
+from moso.errors import unknown_name
 from moso.gradients import (
     Point,
     TimeStep,
@@ -47,7 +48,7 @@ class Estimator:
     >>> Estimator("sketchy")
     Traceback (most recent call last):
     ...
-    moso.errors.UnknownNameError: unknown estimator 'sketchy'; nearest: sketched ...
+    moso.errors.UnknownName: unknown estimator 'sketchy'; nearest: sketched ...
     """
 
     name: EstimatorName = "exact"
@@ -57,14 +58,16 @@ class Estimator:
 
     def __post_init__(self) -> None:
         if str(self.name) == IN_RUN:
-            raise SettingsConflictError(
+            raise errors.SettingsConflict(
                 "in-run terms are collected while a surrogate trains (moso run --estimator in-run, or "
                 "moso.prune(estimator='in-run')); recorded steps take exact, subsampled, sketched or last-layer"
             )
         if self.name not in get_args(EstimatorName):
             raise unknown_name("estimator", self.name, get_args(EstimatorName))
         if not 0 < self.mean_share <= 1:
-            raise SettingInvalidError(f"mean_share {self.mean_share:g} is outside (0, 1]: it is a share of the samples")
+            raise errors.SettingInvalid(
+                f"mean_share {self.mean_share:g} is outside (0, 1]: it is a share of the samples"
+            )
 
     def time_step(self, point: Point, load: Load, positions: NDArray[np.int64], groups: Groups, step: int) -> TimeStep:
         """The terms of every sample at these positions."""

@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from moso import errors
 from moso.data.views import View
-from moso.errors import ModelUnsuitableError, StageIncompleteError, ValuesNotFiniteError
 from moso.evidence.arrays import read, writing
 from moso.evidence.outputs import forward_all
 from moso.files import write_json
@@ -63,7 +63,7 @@ def write_features(
 def read_features(path: Path) -> NDArray[np.float32]:
     """Features as a memory map, `[samples, width]`; complete when the note beside them is there."""
     if not is_written(path):
-        raise StageIncompleteError(
+        raise errors.StageIncomplete(
             f"there are no features in {path}; `moso score` writes them for a selector that needs them"
         )
     features: NDArray[np.float32] = read(path)
@@ -96,7 +96,7 @@ def _rows(seen: list[torch.Tensor], count: int, layer: str) -> NDArray[np.float3
     calls = [tensor for tensor in seen if tensor.ndim >= 2 and len(tensor) == count]
     seen.clear()
     if len(calls) != 1:
-        raise ModelUnsuitableError(
+        raise errors.ModelUnsuitable(
             f"the classifier {layer!r} was given {len(calls)} inputs for a batch of {count} samples where one was "
             "expected, so the network has no features of its own to compare samples by"
         )
@@ -107,5 +107,7 @@ def _rows(seen: list[torch.Tensor], count: int, layer: str) -> NDArray[np.float3
         rows = rows.mean(1)
     found: NDArray[np.float32] = rows.cpu().numpy()
     if not np.isfinite(found).all():
-        raise ValuesNotFiniteError("the features of some samples are not finite numbers; training may have gone astray")
+        raise errors.ValuesNotFinite(
+            "the features of some samples are not finite numbers; training may have gone astray"
+        )
     return found

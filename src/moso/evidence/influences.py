@@ -26,8 +26,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from moso import errors
 from moso.data.views import View, load, split_evenly
-from moso.errors import DataEmptyError, ValuesNotFiniteError
 from moso.evidence.curvature import Curvature, with_one
 from moso.gradients import (
     PROBES,
@@ -80,7 +80,7 @@ def influences(
     (3, 8)
     """
     if len(positions) == 0:
-        raise DataEmptyError("there is no sample whose influence could be computed")
+        raise errors.DataEmpty("there is no sample whose influence could be computed")
     point = Point.of(model, loss, state)
     size = batch_size or batch_size_for(point, to_device(view.batch(positions[:PROBES], 0), point.device))
 
@@ -170,4 +170,4 @@ def _check_finite(rows: NDArray[np.float32], positions: NDArray[np.int64]) -> No
     bad = ~np.isfinite(rows).all(axis=1)
     if bad.any():
         first = positions[np.argmax(bad)]
-        raise ValuesNotFiniteError(f"the gradient of sample {first} is not finite; look at its input and its loss")
+        raise errors.ValuesNotFinite(f"the gradient of sample {first} is not finite; look at its input and its loss")

@@ -8,16 +8,9 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from moso import errors
 from moso.data.views import View, load, split_evenly
-from moso.errors import (
-    LossInvalidError,
-    SampleError,
-    SettingInvalidError,
-    SettingsConflictError,
-    TooFewSamplesError,
-    TrainingDivergedError,
-    ValuesNotFiniteError,
-)
+from moso.errors import SampleError
 from moso.evidence.estimators import Estimator, EstimatorName, Load, as_estimator
 from moso.evidence.terms import StepTerms
 from moso.evidence.trajectory import TrajectoryPoint
@@ -82,13 +75,13 @@ def _measured(
 ) -> StepTerms:
     if risk is not None:
         if as_estimator(estimator).name != "exact":
-            raise SettingsConflictError(
+            raise errors.SettingsConflict(
                 "another risk than the training risk is differentiated exactly; use estimator 'exact'"
             )
         direction = risk_gradient(at, risk)
         for name, value in direction.items():
             if not bool(torch.isfinite(value).all()):
-                raise ValuesNotFiniteError(f"the gradient of the risk by {name} is not finite at step {point.step}")
+                raise errors.ValuesNotFinite(f"the gradient of the risk by {name} is not finite at step {point.step}")
         dot = directional_derivatives(at, lambda: batches(positions), direction, point.groups)
         return checked(StepTerms(point.step, point.learning_rates, dot, np.zeros_like(dot), False), positions)
     measured = as_estimator(estimator).time_step(at, batches, positions, point.groups, point.step)
@@ -107,9 +100,9 @@ def prepared(
 ) -> tuple[Point, Load]:
     """The network at a step, and how samples of its partition come in batches, as the view has them in its epoch."""
     if len(positions) < 2:
-        raise TooFewSamplesError(f"a partition of {len(positions)} samples cannot leave one out; it needs at least 2")
+        raise errors.TooFewSamples(f"a partition of {len(positions)} samples cannot leave one out; it needs at least 2")
     if batch_size is not None and batch_size < 1:
-        raise SettingInvalidError(f"batch_size={batch_size}: a batch needs at least 1 sample")
+        raise errors.SettingInvalid(f"batch_size={batch_size}: a batch needs at least 1 sample")
     point = point.fitted_to(model)
     state = point.state()
     check_finite_state(state, point.step)
@@ -145,7 +138,7 @@ def check_finite_state(state: Mapping[str, torch.Tensor], step: int) -> None:
     """Refuse a checkpoint that holds numbers which are not finite."""
     for name, value in state.items():
         if value.is_floating_point() and not bool(torch.isfinite(value).all()):
-            raise TrainingDivergedError(
+            raise errors.TrainingDiverged(
                 f"{name} is not finite at step {step} of the trajectory: training had diverged there; "
                 "score earlier steps or train with a lower learning rate"
             )
@@ -164,12 +157,12 @@ def checked(terms: StepTerms, positions: NDArray[np.int64]) -> StepTerms:
     dot, squared_norm = terms.dot, terms.squared_norm
     if dot.shape[1] != len(positions):
         counts = f"{dot.shape[1]} values for {len(positions)} samples"
-        raise LossInvalidError(f"the loss gave {counts}; it must give one per sample")
+        raise errors.LossInvalid(f"the loss gave {counts}; it must give one per sample")
     if not (np.isfinite(dot).all() and np.isfinite(squared_norm).all()):
         # One sample's gradient that is not finite makes every product with the mean so, but no other norm.
         told = squared_norm if not np.isfinite(squared_norm).all() else dot
         bad = int(positions[np.argmax(~np.isfinite(told).all(axis=0))])
-        raise ValuesNotFiniteError(
+        raise errors.ValuesNotFinite(
             f"the gradient of sample {bad} at step {terms.step} is not finite; look at its input and loss"
         )
     return terms

@@ -20,8 +20,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from moso import errors
 from moso.data.views import View, load, split_evenly
-from moso.errors import ModelUnsuitableError, UnknownNameError
 from moso.gradients import Loss, evaluation_mode, to_device
 
 # Samples that a network only has to look at, at a time.
@@ -94,7 +94,7 @@ def describe(
                 change = np.full_like(p, np.nan) if log_before is None else p * (log_p - log_before)
                 found[name] = (change if name == "kl" else np.abs(change)).sum(axis=1)
             case _:
-                raise UnknownNameError(f"there is no column {name!r} of dynamics; there are: {', '.join(COLUMNS)}")
+                raise errors.UnknownName(f"there is no column {name!r} of dynamics; there are: {', '.join(COLUMNS)}")
     return found
 
 
@@ -114,7 +114,7 @@ class CapturedOutputs:
                 return np.asarray(logits.detach().to("cpu", torch.float64).numpy())
             shapes.append(type(output).__name__ if logits is None else str(tuple(logits.shape)))
         found = " and ".join(dict.fromkeys(shapes)) or "nothing"
-        raise ModelUnsuitableError(
+        raise errors.ModelUnsuitable(
             f"the network gave {found} for {count} samples where {(count, classes)} was expected, one logit a class; "
             "scores that look at predictions cannot be had from it"
         )

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from torch import nn
 
+from moso import errors
 from moso.data.views import View
-from moso.errors import EvidenceMissingError
 from moso.evidence.arrays import read, writing
 from moso.evidence.outputs import iter_logits
 from moso.gradients import Loss
@@ -57,7 +57,7 @@ def write_out_of_sample(
                 total[positions] += softmax(logits, axis=1)
             counts[unseen] += 1
         if not counts.all():
-            raise EvidenceMissingError(
+            raise errors.EvidenceMissing(
                 f"sample {int(np.argmin(counts))} was seen by every network, so nobody can predict it unseen; "
                 "out-of-sample predictions take at least 2 partitions"
             )
@@ -70,7 +70,7 @@ def read_out_of_sample(home: Path) -> NDArray[np.float32]:
     """The out-of-sample probabilities below a seed's folder, `[samples, classes]`, as a memory map."""
     path = out_of_sample_path(home)
     if not path.exists():
-        raise EvidenceMissingError(
+        raise errors.EvidenceMissing(
             f"there are no out-of-sample predictions in {home}; they come from runs with at least 2 partitions"
         )
     found: NDArray[np.float32] = read(path)

@@ -12,14 +12,8 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from moso.errors import (
-    MosoError,
-    RecorderMisusedError,
-    RunDiffersError,
-    SettingInvalidError,
-    TrajectoryIncompleteError,
-    WrongTypeError,
-)
+from moso import errors
+from moso.errors import MosoError
 from moso.evidence.steps import Sampling, sample_steps
 from moso.evidence.trajectory import Trajectory, as_network, point_path, uncompiled_name, write_state
 from moso.evidence.unmoved import Unmoved
@@ -117,19 +111,19 @@ class Recorder:
         self.done = done
         self.trainable_only = trainable_only
         if done < 0 or (total_steps is not None and done > total_steps):
-            raise SettingInvalidError(
+            raise errors.SettingInvalid(
                 f"done={done} steps cannot have been made of {total_steps}; it counts those before"
             )
         if total_steps is None:
             if samples < 1:
-                raise SettingInvalidError(f"{samples} time steps were asked for; at least 1 is needed")
+                raise errors.SettingInvalid(f"{samples} time steps were asked for; at least 1 is needed")
             self.planned = self._lowest(range(1, done + 1))
         else:
             self.planned = set(sample_steps(total_steps, samples, seed, sampling).tolist())
         self.folder.mkdir(parents=True, exist_ok=True)
         for path in self.folder.glob("step-*.safetensors"):
             if int(path.stem.removeprefix("step-")) not in self.planned:
-                raise RunDiffersError(
+                raise errors.RunDiffers(
                     f"{self.folder} holds the trajectory of another run ({path.name}); use a new folder"
                 )
         self._attachment: Attachment | None = None
@@ -182,7 +176,7 @@ class Recorder:
             (('weight', 'bias'),)
         """
         if self._attachment is not None:
-            raise RecorderMisusedError(
+            raise errors.RecorderMisused(
                 "this recorder is attached already; call remove() on what attach returned to end that"
             )
         network, found = _network(model), [inner_optimizer(optimizer) for optimizer in optimizers]
@@ -204,7 +198,7 @@ class Recorder:
             MosoError: There were several updates since the last call, or more than `total_steps`.
         """
         if self._attached_once:
-            raise RecorderMisusedError(
+            raise errors.RecorderMisused(
                 "this recorder was attached and sees every update itself; take Recorder.step out of the loop, and "
                 "after remove() attach it again"
             )
@@ -214,7 +208,7 @@ class Recorder:
             _check_optimizers(network, [inner])
             missed = self._unread.missed(inner)
             if missed and self.done == 0:
-                raise RecorderMisusedError(
+                raise errors.RecorderMisused(
                     "the optimiser made updates before this recorder was made, so the rate of its last one is not "
                     "certain; make the Recorder before training, or call recorder.attach(model, optimizer) then"
                 )
@@ -230,13 +224,13 @@ class Recorder:
         if not updates:
             return
         if updates > 1:
-            raise RecorderMisusedError(
+            raise errors.RecorderMisused(
                 f"Recorder.step must be called once after every optimizer.step(), but the optimiser made "
                 f"{updates} updates since step {self.done}; recorder.attach(model, optimizer) needs no call"
             )
         self._begin()
         if self._too_long():
-            raise TrajectoryIncompleteError(f"step {self.done} was made of a run that was to have {self.total_steps}")
+            raise errors.TrajectoryIncomplete(f"step {self.done} was made of a run that was to have {self.total_steps}")
         # A group that was added after the update has had none, and no rate.
         moves = [(rate, moving(group)) for rate, group in zip(rates, inner.param_groups, strict=False)]
         self._write(network, moves, [inner], epoch)
@@ -251,7 +245,7 @@ class Recorder:
                 self._this_step = {}
                 self._begin()
                 if self._too_long():
-                    raise RecorderMisusedError(self._overrun())
+                    raise errors.RecorderMisused(self._overrun())
             rates, groups = learning_rates(optimizer), optimizer.param_groups
             self._this_step[optimizer] = [(rate, moving(group)) for rate, group in zip(rates, groups, strict=True)]
             self._write(self._attachment.model, self._moves(), self._attachment.optimizers, 0)
@@ -293,7 +287,7 @@ class Recorder:
         groups = [(rate, [names[id(one)] for one in moved if id(one) in names]) for rate, moved in moves]
         groups = [(rate, moved) for rate, moved in groups if moved]
         if not groups:
-            raise RecorderMisusedError(
+            raise errors.RecorderMisused(
                 f"at step {self.done} the optimiser moved no parameter of the model that it was attached to"
             )
         same, changed = self._unmoved.look(network, parameters_of(optimizers))
@@ -335,15 +329,15 @@ class Recorder:
         """
         if self._problem is not None:
             what = "" if isinstance(self._problem, MosoError) else f"step {self.done} could not be recorded: "
-            raise RecorderMisusedError(f"{what}{self._problem}") from self._problem
+            raise errors.RecorderMisused(f"{what}{self._problem}") from self._problem
         if self.total_steps is None:
             write_json(self.folder / "total.json", {"total_steps": self.done})
             return Trajectory.open(self.folder, self.done)
         if self._too_long():
-            raise RecorderMisusedError(self._overrun())
+            raise errors.RecorderMisused(self._overrun())
         missing = [step for step in sorted(self.planned) if not point_path(self.folder, step).exists()]
         if missing:
-            raise TrajectoryIncompleteError(
+            raise errors.TrajectoryIncomplete(
                 f"training stopped after {self.done} of {self.total_steps} steps: "
                 f"sampled step {missing[0]} was never reached; give total_steps=None where the number of updates is "
                 "not certain (those that a gradient scaler skips are none), or take what there is with "
@@ -354,12 +348,12 @@ class Recorder:
 
 def _network(model: Any) -> nn.Module:
     if not isinstance(model, nn.Module):
-        raise WrongTypeError(f"{type(model).__name__} is no torch.nn.Module; write (model, optimizer), in this order")
+        raise errors.WrongType(f"{type(model).__name__} is no torch.nn.Module; write (model, optimizer), in this order")
     network = as_network(model)
     # FSDP, tensor parallelism, ZeRO: no process holds a parameter whole, and to collect it takes all of them.
     sharded = [name for name, one in network.named_parameters() if hasattr(one, "full_tensor") or hasattr(one, "ds_id")]
     if sharded or any(type(module).__name__ == "FullyShardedDataParallel" for module in network.modules()):
-        raise RecorderMisusedError(
+        raise errors.RecorderMisused(
             f"the parameters of this {type(network).__name__} are spread over processes, which the recorder does not "
             "collect; save whole checkpoints yourself and score them as (state_dict, learning_rate)"
         )
@@ -369,21 +363,21 @@ def _network(model: Any) -> nn.Module:
 def _check_optimizers(network: nn.Module, optimizers: Sequence[Optimizer]) -> None:
     """Refuse optimisers that are not the network's, or that share parameters."""
     if not optimizers:
-        raise RecorderMisusedError("no optimiser was given; write attach(model, optimizer)")
+        raise errors.RecorderMisused("no optimiser was given; write attach(model, optimizer)")
     if len(set(optimizers)) < len(optimizers):
-        raise RecorderMisusedError(f"the same {type(optimizers[0]).__name__} was given twice")
+        raise errors.RecorderMisused(f"the same {type(optimizers[0]).__name__} was given twice")
     names = {id(parameter): name for name, parameter in network.named_parameters()}
     seen: set[int] = set()
     for optimizer in optimizers:
         own = parameters_of([optimizer]) & names.keys()
         if not own:
-            raise RecorderMisusedError(
+            raise errors.RecorderMisused(
                 f"{type(optimizer).__name__} moves no parameter of this {type(network).__name__}; "
                 "give the model that is trained, not a copy, and make the optimiser from its parameters"
             )
         shared = sorted(names[one] for one in own & seen)
         if shared:
-            raise RecorderMisusedError(
+            raise errors.RecorderMisused(
                 f"{shared[0]} is in two of the optimisers, so its learning rate is not certain; attach one, "
                 "remove() it when the other takes over, and attach that"
             )

@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.errors import SettingInvalidError
+from moso import errors
 from moso.randomness import generator
 
 Sampling = Literal["uniform", "stratified"]
@@ -23,9 +23,9 @@ def sample_steps(total_steps: int, samples: int, seed: int, sampling: Sampling =
     10
     """
     if samples < 1:
-        raise SettingInvalidError(f"{samples} time steps were asked for; at least 1 is needed")
+        raise errors.SettingInvalid(f"{samples} time steps were asked for; at least 1 is needed")
     if samples > total_steps:
-        raise SettingInvalidError(
+        raise errors.SettingInvalid(
             f"{samples} time steps were asked for but training has only {total_steps}; "
             "ask for fewer (--time-steps) or train longer (--epochs)"
         )

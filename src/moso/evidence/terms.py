@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from moso import errors
 from moso.columns import column
-from moso.errors import FileUnreadableError
 from moso.files import replacing
 
 
@@ -85,4 +85,4 @@ def read_terms(path: Path) -> StepTerms:
                 bool(file.get("own_risk", True)),
             )
     except (ValueError, KeyError, zipfile.BadZipFile) as problem:
-        raise FileUnreadableError(f"{path} does not hold step terms: {problem}") from problem
+        raise errors.FileUnreadable(f"{path} does not hold step terms: {problem}") from problem

@@ -16,13 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import nn
 
-from moso.errors import (
-    CheckpointMismatchError,
-    FileMissingError,
-    FileUnreadableError,
-    RecorderMisusedError,
-    TrajectoryIncompleteError,
-)
+from moso import errors
 from moso.files import replacing
 
 State = dict[str, torch.Tensor]
@@ -52,7 +46,7 @@ class TrajectoryPoint:
     def learning_rate(self) -> float:
         """The rate of this update, where all parameters share one."""
         if len(self.learning_rates) != 1:
-            raise RecorderMisusedError(
+            raise errors.RecorderMisused(
                 f"step {self.step} has {len(self.learning_rates)} learning rates; read learning_rates"
             )
         return self.learning_rates[0]
@@ -92,7 +86,7 @@ class TrajectoryPoint:
         for name, expected in self.omitted.items():
             own = names.own(name)
             if own not in state and fingerprint(names.tensor(own, what)) != expected:
-                raise CheckpointMismatchError(
+                raise errors.CheckpointMismatch(
                     f"{what} holds only what training moved, and {own} of the network is another than that of "
                     "training; give the network the weights that training started from"
                 )
@@ -102,7 +96,7 @@ class TrajectoryPoint:
         """Refuse a step at which parameters had changed that no recorded optimiser moves."""
         if self.unrecorded:
             more = f" (and {len(self.unrecorded) - 1} more)" if len(self.unrecorded) > 1 else ""
-            raise TrajectoryIncompleteError(
+            raise errors.TrajectoryIncomplete(
                 f"{self.unrecorded[0]}{more} had changed by step {self.step}, but no recorded optimiser moves it: "
                 "record with attach(model, first_optimizer, second_optimizer), all optimisers at once"
             )
@@ -121,7 +115,7 @@ class Trajectory(Sequence[TrajectoryPoint]):
         self.points = tuple(sorted(points, key=lambda point: point.step))
         self.total_steps = total_steps
         if not self.points:
-            raise TrajectoryIncompleteError("the trajectory is empty: no time step was recorded")
+            raise errors.TrajectoryIncomplete("the trajectory is empty: no time step was recorded")
 
     @classmethod
     def from_states(
@@ -156,7 +150,7 @@ class Trajectory(Sequence[TrajectoryPoint]):
             )
             totals.add(note["total_steps"])
         if not points:
-            raise FileMissingError(f"there is no trajectory in {folder}")
+            raise errors.FileMissing(f"there is no trajectory in {folder}")
         total = total_steps if total_steps is not None else max(totals, key=lambda value: value or 0)
         if total is None:
             total = json.loads((Path(folder) / "total.json").read_text())["total_steps"]
@@ -176,14 +170,14 @@ def _opened(path: Path) -> Any:
     try:
         return safe_open(path, framework="pt")
     except (SafetensorError, OSError) as problem:
-        raise FileUnreadableError(f"{path} is not a readable safetensors file: {problem}") from problem
+        raise errors.FileUnreadable(f"{path} is not a readable safetensors file: {problem}") from problem
 
 
 def _note(file: Any, path: Path) -> dict[str, Any]:
     try:
         note: dict[str, Any] = json.loads((file.metadata() or {})[_METADATA])
     except (KeyError, ValueError) as problem:
-        raise FileUnreadableError(f"{path} was not written by moso: it has no step in its metadata") from problem
+        raise errors.FileUnreadable(f"{path} was not written by moso: it has no step in its metadata") from problem
     return note
 
 
@@ -212,7 +206,7 @@ def check_fits(model: nn.Module, state: Mapping[str, torch.Tensor], what: str) -
     found = {name: tuple(tensor.shape) for name, tensor in state.items()}
     for name in [*expected, *found]:
         if expected.get(name) != found.get(name):
-            raise CheckpointMismatchError(
+            raise errors.CheckpointMismatch(
                 f"{what} does not fit the network: {name} is {found.get(name, 'missing')} there and "
                 f"{expected.get(name, 'missing')} in the network"
             )
@@ -314,7 +308,7 @@ class _Names:
     def tensor(self, name: str, what: str) -> torch.Tensor:
         """A tensor of the network."""
         if name not in self.tensors:
-            raise CheckpointMismatchError(
+            raise errors.CheckpointMismatch(
                 f"{what} does not fit the network: it speaks of {name}, which the network does not have"
             )
         return self.tensors[name]
@@ -328,9 +322,9 @@ def _fitted(
     for name, value in state.items():
         own = names.own(name)
         if own in found and fingerprint(found[own]) != fingerprint(value):
-            raise CheckpointMismatchError(f"{what} does not fit the network: it has two values for {own}")
+            raise errors.CheckpointMismatch(f"{what} does not fit the network: it has two values for {own}")
         if own in names.tensors and value.shape != names.tensors[own].shape:
-            raise CheckpointMismatchError(
+            raise errors.CheckpointMismatch(
                 f"{what} does not fit the network: {own} is {tuple(value.shape)} there and "
                 f"{tuple(names.tensors[own].shape)} in the network"
             )
@@ -350,7 +344,7 @@ def _fitted(
     if missing or strange:
         lacks = f"it lacks {_listed(missing)}" if missing else ""
         has = f"it has {_listed(strange)}, which the network does not have" if strange else ""
-        raise CheckpointMismatchError(f"{what} does not fit the network: {' and '.join(filter(None, (lacks, has)))}")
+        raise errors.CheckpointMismatch(f"{what} does not fit the network: {' and '.join(filter(None, (lacks, has)))}")
     return found
 
 

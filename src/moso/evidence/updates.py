@@ -13,7 +13,7 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from moso.errors import RecorderMisusedError, WrongTypeError
+from moso import errors
 
 # Called with the optimiser, and with whether this is the end of the same update again.
 OnUpdate = Callable[[Optimizer, bool], None]
@@ -155,18 +155,18 @@ def inner_optimizer(given: Any) -> Optimizer:
         given = given.optimizer
     name = type(given).__name__
     if hasattr(given, "get_last_lr"):
-        raise WrongTypeError(f"{name} is a learning-rate scheduler; give the optimiser that it steers")
+        raise errors.WrongType(f"{name} is a learning-rate scheduler; give the optimiser that it steers")
     if isinstance(given, list | tuple):
-        raise WrongTypeError(f"a {name} was given for an optimiser; write attach(model, *optimizers)")
+        raise errors.WrongType(f"a {name} was given for an optimiser; write attach(model, *optimizers)")
     if not isinstance(given, Optimizer):
-        raise WrongTypeError(f"{name} is no torch.optim.Optimizer; write (model, optimizer), in this order")
+        raise errors.WrongType(f"{name} is no torch.optim.Optimizer; write (model, optimizer), in this order")
     if "_optimizer_step_post_hooks" not in vars(given) or not getattr(type(given).step, "hooked", False):
-        raise RecorderMisusedError(
+        raise errors.RecorderMisused(
             f"{name} does not run the step hooks of torch.optim.Optimizer, so its updates cannot be seen; "
             "record the optimiser inside of it if there is one"
         )
     if any("lr" not in group for group in given.param_groups):
-        raise RecorderMisusedError(f"{name} has a parameter group without 'lr', so its learning rate is unknown")
+        raise errors.RecorderMisused(f"{name} has a parameter group without 'lr', so its learning rate is unknown")
     return given
 
 

@@ -1,12 +1,9 @@
 """Error norms and gradient norms of several initialisations early in training, `[initialisations, samples]`."""
 
-from pathlib import Path
-
 import numpy as np
 from numpy.typing import NDArray
 
 from moso.evidence.early import error_norms, gradient_norms, read_early, write_early
-from moso.evidence.layout import reference_name
 from moso.evidence_kinds.kind import EvidenceKind, Measuring, Price, RunSettings, SeedRun
 
 
@@ -17,10 +14,6 @@ class _Early(EvidenceKind[NDArray[np.floating]]):
     moment = "early"
     decided_by = ("initialisations", "early_epoch")
     column: str
-
-    def path(self, home: Path, index: int = 0, column: str = "") -> Path:
-        """Where the numbers of one initialisation are."""
-        return home / "terms" / reference_name(index) / f"{self.name}.npz"
 
     def read(self, given: SeedRun, column: str = "") -> NDArray[np.floating]:
         """The numbers of all initialisations, `[initialisations, samples]`."""
@@ -36,6 +29,7 @@ class EarlyErrors(_Early):
     about_classes = True
     label = "early errors"
     column = "error_norm"
+    file = "terms/reference-{index:02d}/early-errors.npz"
 
     def measure(self, given: Measuring) -> None:
         """One forward pass."""
@@ -51,6 +45,7 @@ class EarlyNorms(_Early):
     description = "early gradient norms"
     label = "early norms"
     column = "squared_norm"
+    file = "terms/reference-{index:02d}/early-norms.npz"
 
     def measure(self, given: Measuring) -> None:
         """One pass that finds a gradient per sample."""

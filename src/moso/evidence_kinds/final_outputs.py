@@ -1,12 +1,9 @@
 """What the trained reference network says about every sample; `final:COLUMN` is one column, `[samples]`."""
 
-from pathlib import Path
-
 import numpy as np
 from numpy.typing import NDArray
 
 from moso.evidence.arrays import writing
-from moso.evidence.layout import reference_name
 from moso.evidence.outputs import COLUMNS, describe, iter_logits
 from moso.evidence_kinds.kind import EvidenceKind, Measuring
 
@@ -18,14 +15,11 @@ class FinalOutputs(EvidenceKind[NDArray[np.float32]]):
     description = "what the trained network says"
     network = "reference"
     moment = "final"
+    file = "predictions/reference-00/{column}.npy"
     columns = tuple(COLUMNS)
     about_classes = True
     missing = "the trained network was not asked"
     label = "predictions"
-
-    def path(self, home: Path, index: int = 0, column: str = "") -> Path:
-        """One file per column."""
-        return home / "predictions" / reference_name(index) / f"{column}.npy"
 
     def measure(self, given: Measuring) -> None:
         """All columns that somebody asked for, in one pass."""

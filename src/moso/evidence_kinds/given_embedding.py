@@ -16,18 +16,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import nn
 
+from moso import errors
 from moso.data.views import View
-from moso.errors import (
-    ColumnMissingError,
-    DownloadFailedError,
-    FileMissingError,
-    FileUnreadableError,
-    LengthMismatchError,
-    PicturesRequiredError,
-    SampleUnknownError,
-    ShapeMismatchError,
-    UnknownNameError,
-)
 from moso.models.compat import import_timm
 from moso.training.self_supervised import features_of, without_classifier
 from moso.training.two_views import inputs_of
@@ -45,19 +35,19 @@ def read_embedding(path: Path | str, ids: pa.Array) -> NDArray[Any]:
     """
     path = Path(path)
     if path.suffix not in (".npy", ".parquet"):
-        raise FileUnreadableError(f"{path} is neither .npy nor .parquet; features are read from those")
+        raise errors.FileUnreadable(f"{path} is neither .npy nor .parquet; features are read from those")
     try:
         found = np.load(path, mmap_mode="r", allow_pickle=False) if path.suffix == ".npy" else _table(path, ids)
     except FileNotFoundError as problem:
-        raise FileMissingError(f"there is no file {path} with features") from problem
+        raise errors.FileMissing(f"there is no file {path} with features") from problem
     except (ValueError, OSError, pa.ArrowInvalid) as problem:
-        raise FileUnreadableError(f"{path} holds no features that can be read: {problem}") from problem
+        raise errors.FileUnreadable(f"{path} holds no features that can be read: {problem}") from problem
     if found.ndim != 2 or found.dtype.kind not in "fiu":
-        raise ShapeMismatchError(
+        raise errors.ShapeMismatch(
             f"{path} holds {found.dtype} of shape {found.shape}; features are one row of numbers a sample"
         )
     if len(found) != len(ids):
-        raise LengthMismatchError(f"{path} has the features of {len(found)} samples, but the data has {len(ids)}")
+        raise errors.LengthMismatch(f"{path} has the features of {len(found)} samples, but the data has {len(ids)}")
     return found
 
 
@@ -106,18 +96,18 @@ def _from_timm(name: str, view: View) -> tuple[nn.Module, int]:
     timm = import_timm()
     plain = name.removeprefix("timm:")
     if plain == name or not timm.is_model(plain):
-        raise UnknownNameError(
+        raise errors.UnknownName(
             f"{name!r} is no pretrained network; the form is timm:NAME, and timm.list_pretrained() lists them"
         )
     shape = inputs_of(view.batch(np.arange(1))).shape
     if len(shape) != 4:
-        raise PicturesRequiredError(
+        raise errors.PicturesRequired(
             f"{name} takes pictures, but inputs are of shape {tuple(shape[1:])}; give features of your own"
         )
     try:
         model: nn.Module = timm.create_model(plain, pretrained=True, num_classes=0, in_chans=shape[1])
     except (RuntimeError, OSError, ValueError) as problem:
-        raise DownloadFailedError(
+        raise errors.DownloadFailed(
             f"the weights of {name} cannot be had: {str(problem).splitlines()[0]}; "
             "fetch them once where there is a network connection, or give features of your own"
         ) from problem
@@ -133,7 +123,7 @@ def _table(path: Path, ids: pa.Array) -> NDArray[Any]:
         where = pc.index_in(ids, value_set=column)
         if where.null_count:
             first = ids[int(np.argmax(where.is_null().to_numpy(zero_copy_only=False)))]
-            raise SampleUnknownError(
+            raise errors.SampleUnknown(
                 f"{path} has no features for sample {first} ({where.null_count} are missing in all)"
             )
         table = table.take(where).drop_columns("id")
@@ -141,5 +131,5 @@ def _table(path: Path, ids: pa.Array) -> NDArray[Any]:
     if len(columns) == 1 and (pa.types.is_list(columns[0].type) or pa.types.is_fixed_size_list(columns[0].type)):
         return np.stack([np.asarray(row, dtype=np.float32) for row in columns[0].to_numpy(zero_copy_only=False)])
     if not columns:
-        raise ColumnMissingError(f"{path} has no column of features beside its ids")
+        raise errors.ColumnMissing(f"{path} has no column of features beside its ids")
     return np.column_stack([column.to_numpy(zero_copy_only=False) for column in columns]).astype(np.float32)

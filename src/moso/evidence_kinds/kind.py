@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from moso import errors
 from moso.data.samples import Samples
-from moso.errors import StageIncompleteError
 from moso.evidence.arrays import read
 from moso.gradients import Loss, Risk
 from moso.progress import Progress
@@ -201,6 +201,7 @@ class EvidenceKind(Generic[T_co]):
         about_classes: Whether only samples with classes have it.
         decided_by: The settings of a run that make it another evidence; they are recorded with a score.
         decided_if_changed: The same for settings that are recorded only where they are not this default.
+        file: Where it is written below a seed's folder, `{index}` and `{column}` filled in; `evidence/NAME.npy` if empty.
         missing: Why a file may not be there, for errors.
         label: What progress calls it; its name if empty.
         is_kept: Whether what was read is kept for the next score.
@@ -214,6 +215,7 @@ class EvidenceKind(Generic[T_co]):
     about_classes: bool = False
     decided_by: tuple[str, ...] = ()
     decided_if_changed: Mapping[str, object] = {}
+    file: str = ""
     missing: str = "it was not measured"
     label: str = ""
     is_kept: bool = False
@@ -230,8 +232,9 @@ class EvidenceKind(Generic[T_co]):
 
     def path(self, home: Path, index: int = 0, column: str = "") -> Path:
         """Where it is written below a seed's folder."""
-        number = f"-{index:03d}" if self.network in ("surrogate", "initialisation") else ""
-        return home / "evidence" / f"{self.name}{number}{column and '-'}{column}.npy"
+        number = "-{index:03d}" if self.network in ("surrogate", "initialisation") else ""
+        file = self.file or f"evidence/{self.name}{number}{column and '-'}{column}.npy"
+        return home / file.format(index=index, column=column)
 
     def is_complete(self, home: Path, index: int = 0, columns: Sequence[str] = ()) -> bool:
         """Whether a piece of it is there."""
@@ -244,7 +247,7 @@ class EvidenceKind(Generic[T_co]):
     def found(self, path: Path) -> Path:
         """The path, if something is there."""
         if not path.exists():
-            raise StageIncompleteError(f"{path} is missing: {self.missing}; run `moso score` first")
+            raise errors.StageIncomplete(f"{path} is missing: {self.missing}; run `moso score` first")
         return path
 
     def read(self, given: SeedRun, column: str = "") -> T_co:

@@ -4,14 +4,12 @@ It is written once per seed, `features/embedding.npy` with a note beside it, wha
 its scores were made of.
 """
 
-from pathlib import Path
-
 import numpy as np
 from numpy.typing import NDArray
 
+from moso import errors
 from moso.data.samples import Samples
 from moso.data.sources.registry import may_have_pictures
-from moso.errors import PicturesRequiredError
 from moso.evidence.arrays import writing
 from moso.evidence_kinds.given_embedding import pretrained_features, read_embedding
 from moso.evidence_kinds.kind import Measuring, Price, RunSettings
@@ -34,11 +32,8 @@ class LabelFreeEmbedding(NotedFeatures):
     description = "an embedding"
     network = "own"
     moment = "final"
+    file = "features/embedding.npy"
     decided_by = ("embedding",)
-
-    def path(self, home: Path, index: int = 0, column: str = "") -> Path:
-        """One file for all samples."""
-        return home / "features" / "embedding.npy"
 
     def measure(self, given: Measuring) -> None:
         """Train it, read it, or look through a pretrained network."""
@@ -92,7 +87,7 @@ class LabelFreeEmbedding(NotedFeatures):
     def check(self, settings: RunSettings, train: Samples) -> None:
         """Refuse to train an embedding on what is no picture."""
         if settings.embedding == TRAINED and len(train.shape) != 3:
-            raise PicturesRequiredError(
+            raise errors.PicturesRequired(
                 f"an embedding is trained on pictures, but inputs are of shape {train.shape}; "
                 "give --embedding FILE with features"
             )

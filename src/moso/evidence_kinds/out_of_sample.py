@@ -1,13 +1,10 @@
 """Predictions: what the surrogates of the other partitions say about every sample, `[samples, classes]`."""
 
-from pathlib import Path
-
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.errors import EvidenceMissingError
+from moso import errors
 from moso.evidence import read_out_of_sample, write_out_of_sample
-from moso.evidence.predictions import out_of_sample_path
 from moso.evidence_kinds.kind import EvidenceKind, Measuring, Price, RunSettings, SeedRun
 
 
@@ -18,13 +15,10 @@ class OutOfSamplePredictions(EvidenceKind[NDArray[np.float32]]):
     description = "out-of-sample predictions"
     network = "surrogates"
     moment = "final"
+    file = "predictions/out-of-sample.npy"
     about_classes = True
     decided_by = ("partitions",)
     label = "out-of-sample predictions"
-
-    def path(self, home: Path, index: int = 0, column: str = "") -> Path:
-        """One file for all samples."""
-        return out_of_sample_path(home)
 
     def measure(self, given: Measuring) -> None:
         """One forward pass of every network over what it did not see."""
@@ -60,7 +54,7 @@ class OutOfSamplePredictions(EvidenceKind[NDArray[np.float32]]):
 def check_out_of_sample(partitions: int) -> None:
     """Refuse to predict samples unseen where every network has seen all of them."""
     if partitions < 2:
-        raise EvidenceMissingError(
+        raise errors.EvidenceMissing(
             "out-of-sample predictions come from networks that did not see a sample, and with 1 partition the only "
             "network sees all; give --partitions 2 or more"
         )

@@ -1,7 +1,5 @@
 """Influences: what removing each sample does to the trained reference's parameters, `[samples, numbers]`."""
 
-from pathlib import Path
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,11 +15,8 @@ class ParameterInfluences(EvidenceKind[NDArray[np.float32]]):
     description = "influences on the parameters"
     network = "reference"
     moment = "final"
+    file = "features/influences.npy"
     missing = "influences were not computed"
-
-    def path(self, home: Path, index: int = 0, column: str = "") -> Path:
-        """One file for all samples."""
-        return home / "features" / "influences.npy"
 
     def measure(self, given: Measuring) -> None:
         """The Hessian of some samples, then one product per sample."""

@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from moso.evidence import read_features, write_features
 from moso.evidence.features import is_written
-from moso.evidence.layout import reference_name
 from moso.evidence_kinds.kind import EvidenceKind, Measuring, SeedRun
 
 
@@ -30,10 +29,7 @@ class ReferenceFeatures(NotedFeatures):
     description = "features"
     network = "reference"
     moment = "final"
-
-    def path(self, home: Path, index: int = 0, column: str = "") -> Path:
-        """The features of the first reference."""
-        return home / "features" / f"{reference_name(0)}.npy"
+    file = "features/reference-00.npy"
 
     def measure(self, given: Measuring) -> None:
         """One forward pass."""

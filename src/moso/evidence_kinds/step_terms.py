@@ -5,17 +5,10 @@ the shards of a cluster, share a partition; `in-run` terms are left by the train
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from moso.evidence import PartitionTerms, read_terms, terms_path
 from moso.evidence.estimators import IN_RUN
-from moso.evidence.layout import part_name
 from moso.evidence_kinds.kind import EvidenceKind, Price, RunSettings, SeedRun
-
-
-def terms_folder(home: Path, part: int) -> Path:
-    """Where the terms of a partition are: one file per time step."""
-    return home / "terms" / part_name(part)
 
 
 class PartitionStepTerms(EvidenceKind[Sequence[PartitionTerms]]):
@@ -25,19 +18,16 @@ class PartitionStepTerms(EvidenceKind[Sequence[PartitionTerms]]):
     description = "the step terms of every partition's surrogate"
     network = "surrogate"
     moment = "steps"
+    file = "terms/part-{index:03d}"
     decided_by = ("form", "partitions", "time_steps", "sampling", "parameters", "estimator")
     decided_if_changed = {"view": "evaluation", "risk": "train"}  # noqa: RUF012 - nobody writes to it
     is_kept = True
-
-    def path(self, home: Path, index: int = 0, column: str = "") -> Path:
-        """The folder of a partition."""
-        return terms_folder(home, index)
 
     def read(self, given: SeedRun, column: str = "") -> list[PartitionTerms]:
         """The terms of every partition, all sampled steps of each."""
         found = []
         for part in range(len(given.partitions)):
-            steps = [self.found(terms_path(terms_folder(given.home, part), step)) for step in given.time_steps(part)]
+            steps = [self.found(terms_path(self.path(given.home, part), step)) for step in given.time_steps(part)]
             found.append(PartitionTerms(given.total_steps(part), [read_terms(path) for path in steps]))
         return found
 

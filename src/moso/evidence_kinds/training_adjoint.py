@@ -5,7 +5,6 @@ somebody asked for the adjoint, and go when it is there.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -25,14 +24,11 @@ class TrainingAdjoint(EvidenceKind[Sequence[AdjointTerms]]):
     description = "the adjoint of a training run"
     network = "surrogate"
     moment = "replay"
+    file = "adjoint/part-{index:03d}.npz"
     decided_by = ("partitions", "probes")
     decided_if_changed = {"risk": "train"}  # noqa: RUF012 - nobody writes to it
     missing = "the training was not differentiated"
     is_kept = True
-
-    def path(self, home: Path, index: int = 0, column: str = "") -> Path:
-        """Where the adjoint of a partition is kept."""
-        return home / "adjoint" / f"{part_name(index)}.npz"
 
     def measure(self, given: Measuring) -> None:
         """Differentiate the training of one partition's surrogate, from its last update to its first."""

@@ -3,10 +3,7 @@
 The training itself leaves them, if it is told to (`run/training.py`).
 """
 
-from pathlib import Path
-
 from moso.evidence import Dynamics
-from moso.evidence.layout import dynamics_folder, reference_name
 from moso.evidence.outputs import COLUMNS
 from moso.evidence_kinds.kind import EvidenceKind, SeedRun
 
@@ -18,12 +15,9 @@ class TrainingDynamics(EvidenceKind[Dynamics]):
     description = "training dynamics"
     network = "reference"
     moment = "training"
+    file = "dynamics/reference-00"
     columns = tuple(COLUMNS)
     about_classes = True
-
-    def path(self, home: Path, index: int = 0, column: str = "") -> Path:
-        """The folder of the reference."""
-        return dynamics_folder(home, reference_name(index))
 
     def read(self, given: SeedRun, column: str = "") -> Dynamics:
         """What the reference said; every recorded column is in it."""

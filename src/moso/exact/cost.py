@@ -14,7 +14,7 @@ from torch import nn
 from moso.data.views import View
 from moso.evidence import TrajectoryPoint, step_terms
 from moso.exact.leave_one_out import loss_weights
-from moso.exact.stacked_models import SideBySide, models_that_fit, runs_together
+from moso.exact.stacked_models import StackedModels, models_that_fit, runs_together
 from moso.gradients import Loss, cross_entropy
 from moso.progress import Progress, silent
 from moso.randomness import seeded
@@ -127,7 +127,7 @@ def _side_by_side(
         count = min(models_that_fit(model, loss, batch), CALIBRATION_NETWORKS, len(data.positions))
         if count == 1 or not runs_together(model, loss, batch, recipe):
             return 1, float("nan")
-        networks = SideBySide(model, loss, count, recipe)
+        networks = StackedModels(model, loss, count, recipe)
         weights = loss_weights(positions, np.resize(positions, count))
         timings = []
         for _ in range(CALIBRATION_STEPS):

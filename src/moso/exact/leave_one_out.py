@@ -22,10 +22,10 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from moso import errors
 from moso.data.views import View, load, split_evenly
-from moso.errors import MosoError
 from moso.evidence import Sampling, Trajectory, TrajectoryPoint, sample_steps
-from moso.exact.stacked_models import SideBySide, at_precision, models_that_fit, runs_together
+from moso.exact.stacked_models import StackedModels, at_precision, models_that_fit, runs_together
 from moso.gradients import Loss, cross_entropy
 from moso.progress import Progress, silent
 from moso.randomness import reseed, seeded
@@ -96,13 +96,13 @@ def exact_scores(
         together = runs_together(network, loss, first, recipe)
         block = models_that_fit(network, loss, first) if models_at_once is None else models_at_once
     if block < 1:
-        raise MosoError(f"{block} models at once were asked for; at least 1 is needed")
+        raise errors.SettingInvalid(f"{block} models at once were asked for; at least 1 is needed")
     if not together:
         block = 1
 
     kept = set(sample_steps(run.total, run.total if time_steps is None else time_steps, seed, sampling).tolist())
     points = []
-    whole = SideBySide(network, loss, 1, recipe, together)
+    whole = StackedModels(network, loss, 1, recipe, together)
 
     def keep(step: int, rate: float, epoch: int) -> None:
         if step in kept:
@@ -121,7 +121,7 @@ def exact_scores(
     before = run.losses(whole, view)[0]
     without, with_sample, scores = [], [], []
     for positions in blocks:
-        networks = SideBySide(network, loss, len(positions), recipe, together)
+        networks = StackedModels(network, loss, len(positions), recipe, together)
         run.train(networks, positions, None, report)
         others = positions[:, None] != data.positions[None, :]
         after = run.losses(networks, view)
@@ -153,7 +153,7 @@ class _Run:
 
     def train(
         self,
-        networks: SideBySide,
+        networks: StackedModels,
         left_out: NDArray[np.int64],
         on_step: Callable[[int, float, int], None] | None,
         report: Callable[[int], None],
@@ -177,7 +177,7 @@ class _Run:
                         on_step(step, rate, epoch)
                     report(networks.count)
 
-    def losses(self, networks: SideBySide, view: View) -> NDArray[np.float64]:
+    def losses(self, networks: StackedModels, view: View) -> NDArray[np.float64]:
         """Losses of all of `S` after training, `[models, samples]`."""
         plan = split_evenly(self.data.positions, self.recipe.batch_size)
         parts = [networks.losses(batch).double().cpu() for batch in load(view, plan)]
@@ -186,7 +186,7 @@ class _Run:
     def _refuse(self, losses: torch.Tensor, left_out: NDArray[np.int64], step: int, rate: float) -> None:
         position = int(left_out[int(torch.argmin(torch.isfinite(losses).int()))])
         which = "on all samples" if position < 0 else f"without the sample at position {position}"
-        raise MosoError(
+        raise errors.TrainingDiverged(
             f"training {which}: the loss is not finite at step {step} of {self.total} with learning rate {rate:.3g}; "
             "lower the learning rate or clip gradients"
         )
@@ -210,23 +210,27 @@ def _mean(values: NDArray[np.float64], others: NDArray[np.bool_]) -> NDArray[np.
 def _total(data: TrainingData, recipe: TrainingRecipe, total_steps: int | None) -> int:
     total = recipe.epochs * data.steps_per_epoch(recipe.batch_size) if total_steps is None else total_steps
     if total < 1:
-        raise MosoError(f"{total} training steps were asked for; at least 1 is needed")
+        raise errors.SettingInvalid(f"{total} training steps were asked for; at least 1 is needed")
     return total
 
 
 def _checked(data: TrainingData, recipe: TrainingRecipe, left_out: NDArray[np.int64]) -> NDArray[np.int64]:
     chosen = np.asarray(left_out, dtype=np.int64)
     if len(data.positions) < 2:
-        raise MosoError(f"a set of {len(data.positions)} samples cannot leave one out; it needs at least 2")
+        raise errors.TooFewSamples(f"a set of {len(data.positions)} samples cannot leave one out; it needs at least 2")
     if len(chosen) == 0:
-        raise MosoError("no sample was named to be left out")
+        raise errors.SettingInvalid("no sample was named to be left out")
     strangers = chosen[~np.isin(chosen, data.positions)]
     if len(strangers):
-        raise MosoError(f"sample {int(strangers[0])} cannot be left out: it is not among the samples trained on")
+        raise errors.SampleUnknown(
+            f"sample {int(strangers[0])} cannot be left out: it is not among the samples trained on"
+        )
     if recipe.optimizer != "sgd":
-        raise MosoError(f"exact leave-one-out trains by 'sgd', which the formula is about, not by {recipe.optimizer!r}")
+        raise errors.RecipeUnsuitable(
+            f"exact leave-one-out trains by 'sgd', which the formula is about, not by {recipe.optimizer!r}"
+        )
     if recipe.precision != "float32":
-        raise MosoError(
+        raise errors.RecipeUnsuitable(
             f"exact leave-one-out cannot train in {recipe.precision}, whose rounding is larger than what one sample "
             "changes; use a recipe with precision 'float32'"
         )

@@ -42,14 +42,14 @@ def at_precision(model: nn.Module, loss: Loss, dtype: torch.dtype) -> tuple[nn.M
     return copy.deepcopy(model).to(dtype), converted_loss
 
 
-class SideBySide:
+class StackedModels:
     """`count` copies of a network, trained together by stochastic gradient descent.
 
     The network given lends its architecture and its state, and keeps both.
 
     >>> from moso.gradients import cross_entropy
     >>> recipe = TrainingRecipe(epochs=1, batch_size=2, learning_rate=0.1, schedule="constant")
-    >>> pair = SideBySide(nn.Linear(2, 2), cross_entropy, 2, recipe)
+    >>> pair = StackedModels(nn.Linear(2, 2), cross_entropy, 2, recipe)
     >>> batch = (torch.eye(2), torch.tensor([0, 1]))
     >>> pair.step(batch, torch.tensor([[0.5, 0.5], [1.0, 0.0]]), learning_rate=0.1).shape
     torch.Size([2])
@@ -149,11 +149,11 @@ def runs_together(model: nn.Module, loss: Loss, batch: Any, recipe: TrainingReci
     True
     """
     # An error of the user's loss or network surfaces here, not as a failure of vmap.
-    one = SideBySide(model, loss, 1, recipe, together=False)
+    one = StackedModels(model, loss, 1, recipe, together=False)
     weights = torch.full_like(one.losses(batch), 0.5)
     one.step(batch, weights, learning_rate=0.0)
     try:
-        SideBySide(model, loss, 2, recipe).step(batch, weights.expand(2, -1), learning_rate=0.0)
+        StackedModels(model, loss, 2, recipe).step(batch, weights.expand(2, -1), learning_rate=0.0)
     except (RuntimeError, ValueError, NotImplementedError) as problem:
         reason = str(problem).splitlines()[0]
         _log.warning("%s: its copies train one by one, which is slow (%s)", type(model).__name__, reason)

@@ -16,8 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from moso import errors
 from moso.data.views import View
-from moso.errors import MosoError
 from moso.evaluation.statistics import Interval, PowerLaw, correlation, power_law
 from moso.evidence import PartitionTerms, StepTerms, TrajectoryPoint, step_terms
 from moso.exact.leave_one_out import ExactResult, exact_scores
@@ -170,7 +170,7 @@ def study(
 ) -> Study:
     """Exact scores and their approximation for every rate and number of steps; all else as the recipe has it."""
     if not rates or not steps:
-        raise MosoError("a grid needs at least one learning rate and one number of steps")
+        raise errors.SettingInvalid("a grid needs at least one learning rate and one number of steps")
     view = data.view if evaluation_view is None else evaluation_view
     comparisons = []
     for rate in rates:

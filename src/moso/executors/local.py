@@ -14,10 +14,10 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Self
 
-from moso.errors import WorkerLostError
+from moso import errors
 from moso.progress import Progress, silent
 from moso.results.directory import RunDirectory
-from moso.run.job import Effort, Job
+from moso.run.job import Job, Runtime
 from moso.run.pieces import Piece, perform
 
 
@@ -90,14 +90,14 @@ class LocalProcesses:
             while waiting or at_work:
                 while waiting and len(at_work) < self.workers:
                     self.between()
-                    at_work.add(self._pool.submit(_work, directory, job.effort, waiting.popleft()))
+                    at_work.add(self._pool.submit(_work, directory, job.runtime, waiting.popleft()))
                 done, at_work = wait(at_work, return_when=FIRST_COMPLETED)
                 for future in done:
                     future.result()
                     finished += 1
                     self.progress(pieces[0].label, finished, len(pieces))
         except BrokenProcessPool as problem:
-            raise WorkerLostError(
+            raise errors.WorkerLost(
                 "a worker process died (killed, or out of memory?); start again to go on, perhaps with fewer --workers"
             ) from problem
         finally:
@@ -137,9 +137,9 @@ def _report(label: str, done: float, total: float) -> None:
 
 
 @lru_cache(maxsize=1)
-def _job(directory: RunDirectory, effort: Effort) -> Job:
-    return Job.open(directory, effort=effort)
+def _job(directory: RunDirectory, runtime: Runtime) -> Job:
+    return Job.open(directory, runtime=runtime)
 
 
-def _work(directory: RunDirectory, effort: Effort, piece: Piece) -> None:
-    perform(_job(directory, effort), piece, _report)
+def _work(directory: RunDirectory, runtime: Runtime, piece: Piece) -> None:
+    perform(_job(directory, runtime), piece, _report)

@@ -16,20 +16,14 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any, Self
 
+from moso import errors
 from moso.configuration import CUSTOM
-from moso.errors import (
-    ClusterUnreachableError,
-    ExecutorUnsuitableError,
-    PackageMissingError,
-    RunLockedError,
-    WorkerLostError,
-)
 from moso.progress import Progress, silent
 from moso.results.directory import RunDirectory
+from moso.results.working_copy import is_status_file
 from moso.run.heartbeat import running
-from moso.run.job import Effort, Job
+from moso.run.job import Job, Runtime
 from moso.run.pieces import Piece, perform
-from moso.storage.store_copy import word
 
 # How often one piece may lose its worker before the run gives up: data that kills every process it meets, for instance.
 MOST_DEATHS = 5
@@ -58,7 +52,7 @@ class RayTasks:
 
     def __enter__(self) -> Self:
         if find_spec("ray") is None:
-            raise PackageMissingError('--executor ray needs Ray: pip install "moso-prune[ray]"')
+            raise errors.PackageMissing('--executor ray needs Ray: pip install "moso-prune[ray]"')
         return self
 
     def __exit__(self, *problem: object) -> None:
@@ -80,7 +74,7 @@ class RayTasks:
     def run(self, job: Job, pieces: Sequence[Piece]) -> None:
         """Do all pieces, wherever there is room; the first that fails for its own reason stops the rest."""
         if job.build or job.own_loss or job.own_metric or job.own_risk or CUSTOM in _names(job):
-            raise ExecutorUnsuitableError(
+            raise errors.ExecutorUnsuitable(
                 "data, networks and losses that exist in this process alone cannot be sent to a cluster; give data by "
                 "name or path and a network as package.module:factory, with `moso run --executor ray`"
             )
@@ -89,7 +83,7 @@ class RayTasks:
         job.directory.check_seen_by_others()
         holder = job.directory.holder()
         place = str(job.directory.root.resolve()) if job.directory.copy is None else str(job.directory)
-        given = place, job.effort, None if holder is None else holder.owner
+        given = place, job.runtime, None if holder is None else holder.owner
         waiting, deaths, at_work = deque(pieces), Counter[str](), dict[Any, Piece]()
         done = 0
         try:
@@ -112,18 +106,18 @@ class RayTasks:
 
     def _finished(self, job: Job, reference: Any, piece: Piece, deaths: Counter[str]) -> bool:
         """Whether a piece has come to its end; otherwise it lost its worker and is to be done again."""
-        errors = self._ray.exceptions
+        of_ray = self._ray.exceptions
         try:
             self._ray.get(reference)
-        except errors.RayTaskError as problem:
+        except of_ray.RayTaskError as problem:
             if isinstance(problem.cause, Exception):
                 raise problem.cause from None
             raise
-        except errors.RayError as problem:
+        except of_ray.RayError as problem:
             deaths[piece.name] += 1
             job.directory.event("lost", what=piece.kind, piece=piece.name, reason=type(problem).__name__)
             if deaths[piece.name] > MOST_DEATHS:
-                raise WorkerLostError(
+                raise errors.WorkerLost(
                     f"{piece.name} lost its worker {deaths[piece.name]} times (killed, or out of memory?), the last "
                     f"time by {type(problem).__name__}; look at its machine, then start again to go on"
                 ) from problem
@@ -168,7 +162,7 @@ def _connect(ray: Any, address: str | None, cpus: float) -> None:
         _reach(address)
         ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     except (OSError, ValueError, RuntimeError) as problem:
-        raise ClusterUnreachableError(
+        raise errors.ClusterUnreachable(
             f"there is no Ray cluster at --address {address} ({_first_line(problem)})"
         ) from problem
 
@@ -197,21 +191,21 @@ class _Guard:
         self.looked = now
         holder = self.job.directory.holder()
         if holder is not None and holder.owner != self.owner:
-            raise RunLockedError(f"{self.job.directory} belongs to another moso by now; this worker's has ended")
+            raise errors.RunLocked(f"{self.job.directory} belongs to another moso by now; this worker's has ended")
 
 
 @lru_cache(maxsize=1)
-def _job(place: str, effort: Effort) -> Job:
+def _job(place: str, runtime: Runtime) -> Job:
     directory = RunDirectory.at(place, f"{platform.node()}-{os.getpid()}")
     if directory.copy is None and not directory.root.is_dir():
-        raise ClusterUnreachableError(
+        raise errors.ClusterUnreachable(
             f"{platform.node()} does not see {place}; the run directory of a cluster must be on a mount that all its "
             "machines share, under one path, or at an address (--out s3://bucket/run)"
         )
-    directory.pull(word)
-    return Job.open(directory, effort=effort)
+    directory.pull(is_status_file)
+    return Job.open(directory, runtime=runtime)
 
 
-def _work(place: str, effort: Effort, owner: str | None, piece: Piece) -> None:
-    job = _job(place, effort)
+def _work(place: str, runtime: Runtime, owner: str | None, piece: Piece) -> None:
+    job = _job(place, runtime)
     perform(job, piece, _Guard(job, owner))

@@ -13,8 +13,8 @@ from typing import Self
 import torch
 import torch.distributed as dist
 
-from moso.errors import ExecutorUnsuitableError
-from moso.evidence_kinds import needed_kinds
+from moso import errors
+from moso.evidence_kinds.registry import needed_kinds
 from moso.progress import Progress, silent
 from moso.run.job import Job
 from moso.run.pieces import Piece, perform
@@ -24,7 +24,7 @@ from moso.training.team import Team
 def torchrun_team() -> Team:
     """Which of torchrun's processes this one is."""
     if "TORCHELASTIC_RUN_ID" not in os.environ or int(os.environ.get("WORLD_SIZE", "1")) < 2:
-        raise ExecutorUnsuitableError(
+        raise errors.ExecutorUnsuitable(
             "--executor torchrun is for processes that torchrun starts: "
             "torchrun --nproc-per-node 2 -m moso run --executor torchrun ..."
         )
@@ -66,16 +66,16 @@ class TorchRun:
         """The job knows its team, and followers write events of their own."""
         c = job.configuration
         if c.estimator == "in-run" or any(kind.moment == "training" for kind in needed_kinds(c.needs())):
-            raise ExecutorUnsuitableError(
+            raise errors.ExecutorUnsuitable(
                 "what is recorded of single samples while a network trains is not gathered from several processes; "
                 "leave --executor torchrun out for in-run scores and for methods that follow training (tdds, aum, ...)"
             )
         if job.directory.copy is not None and int(os.environ["LOCAL_WORLD_SIZE"]) < self.team.size:
-            raise ExecutorUnsuitableError(
+            raise errors.ExecutorUnsuitable(
                 f"the processes of several machines go on from one saved position, and {job.directory} has none; give "
                 "--out a path on a mount that all of them share, or start torchrun on one machine"
             )
-        job.effort = replace(job.effort, team=self.team)
+        job.runtime = replace(job.runtime, team=self.team)
         if not self.team.leads:
             job.directory = replace(job.directory, writer=f"rank-{self.team.rank:03d}")
 

@@ -13,16 +13,17 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from moso.configuration.configuration import Configuration
-from moso.configuration.resolved_method import Choice, choose
-from moso.errors import MethodImpossibleError, SettingInvalidError, unknown_name
+from moso import errors
+from moso.configuration import Configuration
+from moso.configuration.resolved_method import ResolvedMethod, resolve_method
+from moso.errors import unknown_name
 from moso.evaluation.summary import FULL
-from moso.evidence_kinds import needed_kinds, needs_surrogates
+from moso.evidence_kinds.registry import needed_kinds, needs_surrogates
 from moso.experiments.declaration import Arm, Contender
 from moso.experiments.derived import DERIVED, derived_choice
 from moso.experiments.places import place_of
 from moso.experiments.results import key_of
-from moso.results.retrainings import Cell as Retraining
+from moso.results.retrainings import Retraining
 
 # What of a configuration all evidence of surrogates was said to depend on when keys were made. The parameters
 # that are scored have the name that a selector's have elsewhere, which are then a `selection`: keys must stay.
@@ -37,7 +38,7 @@ class Cell:
     arm: Arm
     configuration: Configuration
     retraining: Retraining
-    choice: Choice | None
+    choice: ResolvedMethod | None
 
     @property
     def title(self) -> str:
@@ -80,7 +81,7 @@ def _cells(arm: Arm, seeds: int) -> Iterator[Cell]:
             yield _cell(arm, configuration, Retraining(FULL, "none", 0.0, seed, *about), None)
 
 
-def _cell(arm: Arm, configuration: Configuration, retraining: Retraining, choice: Choice | None) -> Cell:
+def _cell(arm: Arm, configuration: Configuration, retraining: Retraining, choice: ResolvedMethod | None) -> Cell:
     decided = deciding(configuration, arm.data, retraining, choice)
     return Cell(key_of(decided), arm, configuration, retraining, choice)
 
@@ -99,16 +100,16 @@ def _pipeline(data: str, settings: tuple[tuple[str, str], ...], seed: int) -> Co
     return Configuration.resolve({"threads": 1, **dict(place_of(data).settings), **own, **fixed})
 
 
-def resolved(configuration: Configuration, contender: Contender) -> Choice:
+def resolved(configuration: Configuration, contender: Contender) -> ResolvedMethod:
     """A contender with all its settings; refused where it cannot be in such a run."""
     if contender.method in DERIVED:
         choice = derived_choice(configuration, contender)
     else:
         selector = contender.selector or configuration.selector_of(contender.method)
-        choice = choose(contender.method, selector, {selector: contender.settings})
+        choice = resolve_method(contender.method, selector, {selector: contender.settings})
     problem = configuration.problem(choice)
     if problem is not None:
-        raise MethodImpossibleError(problem)
+        raise errors.MethodImpossible(problem)
     return choice
 
 
@@ -117,7 +118,9 @@ def stated(settings: BaseModel) -> dict[str, Any]:
     return settings.model_dump(mode="json", exclude_defaults=True)
 
 
-def deciding(configuration: Configuration, data: str, retraining: Retraining, choice: Choice | None) -> dict[str, Any]:
+def deciding(
+    configuration: Configuration, data: str, retraining: Retraining, choice: ResolvedMethod | None
+) -> dict[str, Any]:
     """Everything that decides the value of a cell, and nothing else."""
     c, r = configuration, retraining
     found: dict[str, Any] = {"data": data, "method": r.method, "ratio": r.ratio, "seed": r.seed, "network": r.network}
@@ -169,7 +172,7 @@ def only(cells: Iterable[Cell], words: Sequence[str]) -> list[Cell]:
     >>> only([], ["colour=red"])
     Traceback (most recent call last):
     ...
-    moso.errors.UnknownNameError: unknown part of a cell 'colour'; nearest: selector ...
+    moso.errors.UnknownName: unknown part of a cell 'colour'; nearest: selector ...
     """
     asked: dict[str, set[str]] = {}
     for word in words:
@@ -181,7 +184,7 @@ def only(cells: Iterable[Cell], words: Sequence[str]) -> list[Cell]:
         asked.setdefault(name, set()).add(value)
     found = [cell for cell in cells if all(_is(cell, name, values) for name, values in asked.items())]
     if words and not found:
-        raise SettingInvalidError(f"no cell of the experiment is left by --only {' --only '.join(words)}")
+        raise errors.SettingInvalid(f"no cell of the experiment is left by --only {' --only '.join(words)}")
     return found
 
 
@@ -197,4 +200,4 @@ def _number(name: str, value: str) -> float:
     try:
         return float(value)
     except ValueError as problem:
-        raise SettingInvalidError(f"--only {name}={value}: {name} is a number") from problem
+        raise errors.SettingInvalid(f"--only {name}={value}: {name} is a number") from problem

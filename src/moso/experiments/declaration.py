@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from moso.errors import UnknownNameError
+from moso import errors
 
 Preset = Literal["cpu", "paper"]
 PRESETS: tuple[Preset, ...] = ("cpu", "paper")
@@ -102,8 +102,8 @@ class Experiment:
     def of(self, preset: str) -> tuple[Arm, ...] | Grid:
         """What a preset runs."""
         if preset not in PRESETS:
-            raise UnknownNameError(f"there is no preset {preset!r}; it is {' or '.join(PRESETS)}")
+            raise errors.UnknownName(f"there is no preset {preset!r}; it is {' or '.join(PRESETS)}")
         for name, found in self.presets.items():
             if name == preset:
                 return found
-        raise UnknownNameError(f"{self.name} has no preset {preset!r}; use --preset {' or '.join(self.presets)}")
+        raise errors.UnknownName(f"{self.name} has no preset {preset!r}; use --preset {' or '.join(self.presets)}")

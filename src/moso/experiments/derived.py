@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.configuration.configuration import Configuration
-from moso.configuration.resolved_method import Choice
+from moso.configuration import Configuration
+from moso.configuration.resolved_method import ResolvedMethod
 from moso.evidence import PartitionTerms, StepTerms, TrajectoryPoint, step_terms, terms_path, write_terms
 from moso.evidence.layout import part_name, piece_name
 from moso.evidence.terms import read_terms
 from moso.evidence.trajectory import Trajectory
-from moso.evidence_kinds import TERMS
+from moso.evidence_kinds.step_terms import TERMS
 from moso.experiments.declaration import Contender
 from moso.experiments.robust import robust_terms
 from moso.methods import Method
@@ -29,8 +29,8 @@ from moso.randomness import generator
 from moso.results.score_files import read_scores, store_score
 from moso.run.computed_scores import write_view
 from moso.run.job import Job
-from moso.run.profiling import noted
-from moso.run.scoring_view import as_seen
+from moso.run.profiling import record_cost
+from moso.run.scoring_view import scoring_view
 from moso.run.seed_evidence import SeedEvidence
 from moso.run.training import network
 from moso.scores import Hard, Score, moso_rank_score, moso_score, moso_standardised_score
@@ -57,7 +57,7 @@ class Derived:
     hard: Hard
 
 
-def derived_choice(configuration: Configuration, contender: Contender) -> Choice:
+def derived_choice(configuration: Configuration, contender: Contender) -> ResolvedMethod:
     """The choice of a contender whose score is one of these: it needs step terms, and lies in the run as an own one."""
     derived = DERIVED[contender.method]
     method = Method(derived.name, derived.name, "balanced", derived.description, contender.settings)
@@ -72,7 +72,7 @@ def write_derived(job: Job, seed: int, name: str) -> None:
     if name in read_scores(home):
         return
     derived, values = DERIVED[name], np.full(len(job.data.train), np.nan)
-    with noted(job.directory, "derived", piece_name(seed, name)):
+    with record_cost(job.directory, "derived", piece_name(seed, name)):
         for part, positions in enumerate(job.partitions(seed)):
             values[positions] = derived.combine(derived.terms(job, seed, part))
     note = {"score": name, "seed": seed, "own": True, "made": derived.description, "keep": "high", "hard": derived.hard}
@@ -87,7 +87,7 @@ def _last(job: Job, seed: int, part: int) -> PartitionTerms:
         model = network(job, seed, part_name(part), "final")
         positions, last_epoch = job.partitions(seed)[part], job.configuration.surrogate.epochs - 1
         end = TrajectoryPoint(job.total_steps(positions), (1.0,), epoch=last_epoch, memory=model.state_dict())
-        view, point = as_seen(job, seed, part, end)
+        view, point = scoring_view(job, seed, part, end)
         batch_size = job.configuration.score_batch_size
         return step_terms(model, point, view, positions, loss=job.loss, batch_size=batch_size)
 
@@ -130,7 +130,7 @@ def _robust_steps(job: Job, seed: int, part: int, trajectory: Trajectory) -> Ite
     for point in trajectory:
 
         def measure(point: TrajectoryPoint = point) -> StepTerms:
-            view, seen = as_seen(job, seed, part, point)
+            view, seen = scoring_view(job, seed, part, point)
             return robust_terms(model, seen, view, positions, seed=seed, loss=job.loss)
 
         yield _kept(terms_path(_folder(job, seed, "robust", part), point.step), measure)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from moso.errors import SettingInvalidError
+from moso import errors
 from moso.executors import local_executor
 from moso.experiments.cells import Cell, by_pipeline, cells_of, only
 from moso.experiments.declaration import Experiment, Grid
@@ -13,7 +13,7 @@ from moso.experiments.exact_cells import ExactCell, exact_cells, exact_row
 from moso.experiments.pipeline import OutOfTime, Paced, carry_out
 from moso.experiments.results import Results, Row
 from moso.progress import Progress, silent
-from moso.run.job import Effort
+from moso.run.job import Runtime
 
 SECONDS_PER_HOUR = 3600
 
@@ -34,11 +34,11 @@ class Asked:
     def check(self) -> None:
         """Refuse what makes no sense, before anything is done."""
         if self.seeds is not None and self.seeds < 1:
-            raise SettingInvalidError(f"--seeds {self.seeds}: at least one seed is needed")
+            raise errors.SettingInvalid(f"--seeds {self.seeds}: at least one seed is needed")
         if self.jobs < 1:
-            raise SettingInvalidError(f"--jobs {self.jobs}: at least one process is needed")
+            raise errors.SettingInvalid(f"--jobs {self.jobs}: at least one process is needed")
         if self.hours is not None and not self.hours >= 0:
-            raise SettingInvalidError(f"--hours {self.hours:g}: give a number of hours, or leave it out")
+            raise errors.SettingInvalid(f"--hours {self.hours:g}: give a number of hours, or leave it out")
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def wanted(experiment: Experiment, asked: Asked) -> Sequence[Cell | ExactCell]:
     declared = experiment.of(asked.preset)
     if isinstance(declared, Grid):
         if asked.only:
-            raise SettingInvalidError(f"--only: {experiment.name} retrains nothing; its cells are done in minutes")
+            raise errors.SettingInvalid(f"--only: {experiment.name} retrains nothing; its cells are done in minutes")
         return exact_cells(declared, asked.seeds)
     return only(cells_of(declared, asked.seeds), asked.only)
 
@@ -84,7 +84,7 @@ def reproduce(
     asked: Asked,
     progress: Progress = silent,
     told: Callable[[Row, int, int], None] | None = None,
-    effort: Effort | None = None,
+    runtime: Runtime | None = None,
 ) -> Outcome:
     """Do the cells that are in no table yet; each goes at once into the tables of all experiments that have it.
 
@@ -116,7 +116,7 @@ def reproduce(
     try:
         with local_executor(asked.jobs, progress) as executor:
             paced = Paced(executor, deadline)
-            _do(missing(cells, done), asked, paced, finished, progress, effort)
+            _do(missing(cells, done), asked, paced, finished, progress, runtime)
     except OutOfTime:
         out_of_time = True
     return Outcome(len(keys), len(done), new, out_of_time)
@@ -128,11 +128,11 @@ def _do(
     paced: Paced,
     finished: Callable[[Row], None],
     progress: Progress,
-    effort: Effort | None,
+    runtime: Runtime | None,
 ) -> None:
     for cell in cells:
         if isinstance(cell, ExactCell):
             paced.check()
             finished(exact_row(cell, asked.data, progress))
     for own in by_pipeline(cell for cell in cells if isinstance(cell, Cell)):
-        carry_out(own, asked.data, asked.out, paced, finished, effort)
+        carry_out(own, asked.data, asked.out, paced, finished, runtime)

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from moso import errors
 from moso.analysis.costs import method_costs
-from moso.configuration.configuration import Configuration
-from moso.configuration.resolved_method import Choice
-from moso.errors import DataChangedError
+from moso.configuration import Configuration
+from moso.configuration.resolved_method import ResolvedMethod
 from moso.evaluation.detection import detection
 from moso.evaluation.label_suspects import suspicion
-from moso.evidence_kinds import needs_surrogates
+from moso.evidence_kinds.registry import needs_surrogates
 from moso.executors import InProcess, LocalProcesses
 from moso.experiments.cells import WAVES, Cell, stated, wave_of
 from moso.experiments.derived import DERIVED, write_derived
@@ -26,17 +26,17 @@ from moso.experiments.places import find_data, place_of
 from moso.experiments.provenance import stamp
 from moso.experiments.results import Row
 from moso.results.reading import Run
-from moso.results.retrainings import cell_path
+from moso.results.retrainings import retraining_path
 from moso.results.score_files import read_scores
 from moso.results.selections import read_selection
-from moso.run.job import Effort, Job
+from moso.run.job import Job, Runtime
 from moso.run.pieces import Piece
 from moso.run.retraining_piece import Retrain
 from moso.run.stages import begin, score_stage, select_stage, train_stage
 from moso.training.loop import threads
 
 
-class OutOfTime(Exception):  # noqa: N818 - not an error: the user said when to stop
+class OutOfTime(Exception):
     """The hours that were given are over; everything finished is in the table."""
 
 
@@ -75,15 +75,15 @@ def carry_out(
     out: Path,
     executor: Paced,
     finished: Callable[[Row], None],
-    effort: Effort | None = None,
+    runtime: Runtime | None = None,
 ) -> None:
     """Do the cells of one pipeline; each goes to `finished` as soon as it is there."""
-    job = open_job(cells[0].arm.data, cells[0].configuration, data, out, effort)
+    job = open_job(cells[0].arm.data, cells[0].configuration, data, out, runtime)
     waiting = {cell.key: cell for cell in cells}
 
     def hand_on() -> None:
         for key, cell in list(waiting.items()):
-            if cell_path(job.directory.root, cell.retraining).exists():
+            if retraining_path(job.directory.root, cell.retraining).exists():
                 finished(row_of(job, cell))
                 del waiting[key]
 
@@ -108,15 +108,15 @@ def directory_name(data: str, configuration: Configuration) -> str:
     return f"{data}-{hashlib.blake2b(text.encode(), digest_size=5).hexdigest()}-seed-{configuration.seed}"
 
 
-def open_job(data: str, configuration: Configuration, root: Path, out: Path, effort: Effort | None = None) -> Job:
+def open_job(data: str, configuration: Configuration, root: Path, out: Path, runtime: Runtime | None = None) -> Job:
     """The job of a pipeline, its data found and opened; its directory has the name of its configuration."""
     found = find_data(data, root, out)
     here = configuration.model_copy(update={"dataset": found.dataset, "labels": found.labels})
-    job = Job.open(out / directory_name(data, configuration), here, effort)
+    job = Job.open(out / directory_name(data, configuration), here, runtime)
     held_out = 0 if job.data.validation is None else len(job.data.validation)
     place, sizes = place_of(data), (len(job.data.train) + held_out, 0 if job.data.test is None else len(job.data.test))
     if sizes != (place.train, place.test):
-        raise DataChangedError(
+        raise errors.DataChanged(
             f"{found.dataset} has {sizes[0]} samples to train on and {sizes[1]} to test on, but {data} has "
             f"{place.train} and {place.test}; results of other data would stand under its name"
         )
@@ -125,7 +125,7 @@ def open_job(data: str, configuration: Configuration, root: Path, out: Path, eff
 
 def _prepare(job: Job, cells: Sequence[Cell], executor: Paced) -> None:
     """Everything that is there before the first retraining: networks, evidence, scores, selections."""
-    choices, ratios = dict[tuple[str, str, str], Choice](), dict[tuple[str, str, str], dict[float, None]]()
+    choices, ratios = dict[tuple[str, str, str], ResolvedMethod](), dict[tuple[str, str, str], dict[float, None]]()
     for cell in cells:
         if cell.choice is not None:
             name = cell.retraining.method, cell.retraining.selector, cell.retraining.parameters
@@ -141,7 +141,7 @@ def _prepare(job: Job, cells: Sequence[Cell], executor: Paced) -> None:
             executor.check()
             with threads(job.configuration.threads):
                 write_derived(job, job.configuration.seed, choice.method)
-    alike: dict[tuple[float, ...], list[Choice]] = {}
+    alike: dict[tuple[float, ...], list[ResolvedMethod]] = {}
     for name, own in ratios.items():
         alike.setdefault(tuple(own), []).append(choices[name])
     for asked, group in alike.items():
@@ -154,7 +154,7 @@ def _nothing() -> None:
 
 def row_of(job: Job, cell: Cell) -> Row:
     """A finished cell as a line of the table: what it is, what it reached, and what it took."""
-    c, path = job.configuration, cell_path(job.directory.root, cell.retraining)
+    c, path = job.configuration, retraining_path(job.directory.root, cell.retraining)
     result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return {
         "key": cell.key,

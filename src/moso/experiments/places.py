@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from moso.errors import FileMissingError, unknown_name
+from moso import errors
+from moso.errors import unknown_name
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ def find_data(data: str, root: Path, out: Path | None = None) -> Found:
     dataset = place.find(root)
     labels = None if place.labels is None else place.labels(root)
     if dataset is None or (place.labels is not None and labels is None):
-        raise FileMissingError(
+        raise errors.FileMissing(
             f"{data} is not in {root}; it should hold {place.expected} (give the folder with --data)"
         )
     if place.alone and out is not None:

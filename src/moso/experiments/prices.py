@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from moso.configuration.configuration import Configuration
-from moso.configuration.resolved_method import together
+from moso.configuration import Configuration
+from moso.configuration.resolved_method import all_needs
 from moso.data.samples import StoredSamples
-from moso.evidence_kinds import averages, needed_kinds, needs_reference, needs_surrogates
+from moso.evidence_kinds.registry import averages, needed_kinds, needs_reference, needs_surrogates
 from moso.experiments.cells import Cell, by_pipeline
 from moso.experiments.exact_cells import ExactCell
 from moso.experiments.places import Place, place_of
@@ -109,7 +109,7 @@ Work = tuple[str, str, int, float]
 
 def _evidence(c: Configuration, place: Place, cells: Iterable[Cell]) -> list[Work]:
     choices = [cell.choice for cell in cells if cell.choice is not None]
-    needs, n, epochs = together(choices), _trained_on(c, place), c.surrogate.epochs
+    needs, n, epochs = all_needs(choices), _trained_on(c, place), c.surrogate.epochs
     found: list[Work] = []
     if needs_surrogates(needs):
         found.append(("surrogates", c.model, c.partitions, n * epochs))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from moso.errors import DataChangedError, StageIncompleteError
+from moso import errors
 from moso.experiments.cells import Cell, by_pipeline
 from moso.experiments.pipeline import directory_name
 from moso.experiments.provenance import commit
@@ -27,7 +27,7 @@ def publish_scores(cells: Sequence[Cell], out: Path, path: Path) -> list[Run]:
         if (run := _run(own[0], out)) is not None and (names := _of(own, run))
     ]
     if not found:
-        raise StageIncompleteError(f"no run below {out} has MoSo's scores yet; run the experiment first")
+        raise errors.StageIncomplete(f"no run below {out} has MoSo's scores yet; run the experiment first")
     first = found[0][1]
     samples = {name: first.table()[name] for name in ("id", "label")}
     columns: dict[str, pa.ChunkedArray] = {}
@@ -35,7 +35,7 @@ def publish_scores(cells: Sequence[Cell], out: Path, path: Path) -> list[Run]:
     for cell, run, names in found:
         table = run.table()
         if any(not table[name].equals(samples[name]) for name in samples):
-            raise DataChangedError(
+            raise errors.DataChanged(
                 f"{run.directory.root} has other samples or labels than {first.directory.root}; "
                 "choose what belongs into one file with --only"
             )

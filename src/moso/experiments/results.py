@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from moso.errors import FileUnreadableError
+from moso import errors
 from moso.files import append
 
 Row = dict[str, Any]
@@ -87,7 +87,7 @@ def read_rows(path: Path) -> dict[str, Row]:
             row = json.loads(line)
             found.setdefault(row["key"], row)
         except (ValueError, KeyError, TypeError) as problem:
-            raise FileUnreadableError(
+            raise errors.FileUnreadable(
                 f"{path}, line {number}, is no result (cut short?); delete the line and that cell is run again"
             ) from problem
     return found

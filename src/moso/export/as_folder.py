@@ -13,8 +13,8 @@ from pathlib import Path, PurePosixPath
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from moso import errors
 from moso.data.images import EncodedReader
-from moso.errors import MosoError
 from moso.export.split import Row, Split
 from moso.progress import Progress
 from moso.results.originals import Originals
@@ -29,7 +29,9 @@ def write_image_folder(splits: Mapping[str, Split], root: Path, link: bool, prog
     """Write the images of all splits below `root`: copies, or links to the originals."""
     train = splits["train"]
     if not train.has_pictures:
-        raise MosoError("the inputs are no pictures, so they make no image folder; export --format parquet-data")
+        raise errors.PicturesRequired(
+            "the inputs are no pictures, so they make no image folder; export --format parquet-data"
+        )
     folders = class_folders(train.samples.classes, train.originals)
     _write_words(root / "words.txt", folders, train.samples.classes)
     total, done = sum(len(split.positions) for split in splits.values()), 0
@@ -108,12 +110,14 @@ def _free(name: str, taken: set[str]) -> str:
 
 def _write(place: Path, name: str, content: Path | bytes, link: bool) -> None:
     if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
-        raise MosoError(f"sample {name!r} would be written outside the target folder")
+        raise errors.OutputInvalid(f"sample {name!r} would be written outside the target folder")
     target = place / name
     target.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(content, bytes):
         if link:
-            raise MosoError("--link needs image files to point to, and this data has none; leave it out to get copies")
+            raise errors.SettingsConflict(
+                "--link needs image files to point to, and this data has none; leave it out to get copies"
+            )
         target.write_bytes(content)
     elif link:
         target.symlink_to(content.resolve())

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from moso import errors
 from moso.data.sources.text import columns_of, find_text
 from moso.data.sources.text_files import read_records, with_label, write_records
-from moso.errors import MosoError
 from moso.export.split import Split
 from moso.progress import Progress
 
@@ -15,7 +15,9 @@ def text_file(dataset: str, test: bool = False) -> Path:
     """The file that a split's texts are in; a test split that was held out is in the training file."""
     scheme, _, location = dataset.partition(":")
     if scheme != "text":
-        raise MosoError(f"{dataset} is no file of texts, so there is no layout to keep; export --format parquet-data")
+        raise errors.SettingsConflict(
+            f"{dataset} is no file of texts, so there is no layout to keep; export --format parquet-data"
+        )
     train_file, test_file, _ = find_text(location)
     return test_file if test and test_file is not None else train_file
 

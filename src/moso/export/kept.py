@@ -21,9 +21,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from moso import errors
 from moso.configuration import CUSTOM
 from moso.data.sources.text_files import SUFFIXES
-from moso.errors import MosoError, unknown_name
+from moso.errors import unknown_name
 from moso.export.as_folder import write_image_folder
 from moso.export.as_parquet import write_parquet
 from moso.export.as_text import text_file, write_texts
@@ -84,7 +85,7 @@ def export_kept(
     _check_options(form, ids, with_test, link)
     if seed is not None and seed not in run.configuration.all_seeds():
         known = ", ".join(str(one) for one in run.configuration.all_seeds())
-        raise MosoError(f"seed {seed} is none of this run's seeds ({known})")
+        raise errors.UnknownName(f"seed {seed} is none of this run's seeds ({known})")
     by_hand = "" if overrides is None else overrides_digest(overrides)
     selection = run.selection(method, ratio, selector, seed, by_hand)
     kept = np.flatnonzero(read_selection(run.directory.root, selection))
@@ -98,10 +99,12 @@ def export_kept(
     suffix = text_file(dataset).suffix if form == "text" else ".parquet"
     splits = _splits(run, kept, with_test)
     if form == "text" and target.suffix.lower() in set(SUFFIXES) - {suffix.lower()}:
-        raise MosoError(f"the texts come from a {suffix} file and stay one: end {target.name} in {suffix}")
+        raise errors.OutputInvalid(f"the texts come from a {suffix} file and stay one: end {target.name} in {suffix}")
     if form != "folder" and target.suffix.lower() == suffix.lower():
         if with_test:
-            raise MosoError(f"--with-test writes train{suffix} and test{suffix}: give a folder instead of {target}")
+            raise errors.OutputInvalid(
+                f"--with-test writes train{suffix} and test{suffix}: give a folder instead of {target}"
+            )
         with _file(target, overwrite) as temporary:
             _write_split(form, "train", splits["train"], dataset, temporary, progress)
         return exported
@@ -130,7 +133,7 @@ def _form(target: Path, form: str | None, dataset: str) -> str:
         texts = suffix in _TEXT_SUFFIXES and dataset.startswith("text:")
         form = "text" if texts else suffix.removeprefix(".")
         if form not in (*_INDICES, "text"):
-            raise MosoError(
+            raise errors.OutputInvalid(
                 f"the name {target.name} does not say what to write; end it in .csv, .npy or .parquet, "
                 "or give --format parquet-data, --format folder or --format text"
             )
@@ -141,11 +144,13 @@ def _form(target: Path, form: str | None, dataset: str) -> str:
 
 def _check_options(form: str, ids: bool, with_test: bool, link: bool) -> None:
     if ids and form != "npy":
-        raise MosoError(f"--ids belongs to npy; format {form} has the ids anyway")
+        raise errors.SettingsConflict(f"--ids belongs to npy; format {form} has the ids anyway")
     if with_test and form in _INDICES:
-        raise MosoError(f"--with-test belongs to parquet-data, folder and text; format {form} lists training samples")
+        raise errors.SettingsConflict(
+            f"--with-test belongs to parquet-data, folder and text; format {form} lists training samples"
+        )
     if link and form != "folder":
-        raise MosoError(f"--link belongs to format folder, not to {form}")
+        raise errors.SettingsConflict(f"--link belongs to format folder, not to {form}")
 
 
 def _write_indices(run: Run, selection: Selection, kept: NDArray[np.int64], form: str, ids: bool, path: Path) -> None:
@@ -171,7 +176,7 @@ def _write_indices(run: Run, selection: Selection, kept: NDArray[np.int64], form
 
 def _splits(run: Run, kept: NDArray[np.int64], with_test: bool) -> dict[str, Split]:
     if run.configuration.dataset == CUSTOM:
-        raise MosoError(
+        raise errors.DataInMemory(
             f"{run.directory} was made from data in memory, which only its maker has; "
             "export indices (csv, npy, parquet) and take them from it"
         )
@@ -188,16 +193,18 @@ def _splits(run: Run, kept: NDArray[np.int64], with_test: bool) -> dict[str, Spl
 def _check_outside(run: Run, target: Path) -> None:
     scheme, _, place = run.configuration.dataset.partition(":")
     if scheme == "folder" and target.resolve().is_relative_to(Path(place).expanduser().resolve()):
-        raise MosoError(f"{target} is inside the data it is made from, which would gain a class; choose another place")
+        raise errors.OutputInvalid(
+            f"{target} is inside the data it is made from, which would gain a class; choose another place"
+        )
 
 
 @contextmanager
 def _file(target: Path, overwrite: bool) -> Iterator[Path]:
     """A temporary path that becomes the file `target` in the end."""
     if target.is_dir():
-        raise MosoError(f"{target} is a folder; a file is to be written there")
+        raise errors.OutputInvalid(f"{target} is a folder; a file is to be written there")
     if target.exists() and not overwrite:
-        raise MosoError(f"{target} is there already; give --overwrite to replace it")
+        raise errors.OutputExists(f"{target} is there already; give --overwrite to replace it")
     with replacing(target) as temporary:
         yield temporary
 
@@ -207,12 +214,14 @@ def _folder(target: Path, overwrite: bool) -> Iterator[Path]:
     """A temporary folder that becomes `target` in the end; what was there goes only when the new one is whole."""
     if target.exists():
         if not target.is_dir():
-            raise MosoError(f"{target} is a file; a folder is to be written there")
+            raise errors.OutputInvalid(f"{target} is a file; a folder is to be written there")
         if any(target.iterdir()):
             if not overwrite:
-                raise MosoError(f"{target} is there already; give --overwrite to replace it")
+                raise errors.OutputExists(f"{target} is there already; give --overwrite to replace it")
             if not (target / _MARKER).is_file():
-                raise MosoError(f"{target} was not written by moso export and is not overwritten; remove it yourself")
+                raise errors.OutputExists(
+                    f"{target} was not written by moso export and is not overwritten; remove it yourself"
+                )
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary, old = (target.with_name(f".{target.name}.{os.getpid()}{part}{TEMPORARY}") for part in ("", ".old"))
     temporary.mkdir()

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from moso import errors
 from moso.data.images import naming_broken_image, open_image
 from moso.data.samples import Samples
 from moso.data.sources.folder import IMAGE_SUFFIXES
-from moso.errors import MosoError
 from moso.results.originals import Originals
 from moso.results.reading import Run
 
@@ -82,7 +82,7 @@ class Split:
 def check_unchanged(run: Run, samples: Samples, split: Literal["train", "test"]) -> None:
     """Refuse data that is not what it was when the run was made."""
     if samples.fingerprint() != run.manifest["dataset"]["fingerprint"][split]:
-        raise MosoError(
+        raise errors.DataChanged(
             f"the data of {run.configuration.dataset} is not what it was when {run.directory} was made "
             "(its fingerprint differs), so what was kept cannot be found in it"
         )

@@ -53,7 +53,6 @@ class Watching(TorchFunctionMode):
         changing: The parameters met after rows were chosen by value, which another batch may choose otherwise.
         rough: Whether some call was in half precision.
         normalises: Whether there was a batch-norm.
-        bytes: The memory of all calls' inputs and outputs.
     """
 
     def __init__(
@@ -95,7 +94,6 @@ class Watching(TorchFunctionMode):
         self.given_layouts: set[str] = set()
         self.changing: set[str] = set()
         self.rough = self.normalises = False
-        self.bytes = 0
         self.owners = Owners(batch, row_owners)
         self._folded: dict[int, torch.Tensor] = {}
         # A dummy leaf that keeps an output in the graph when no earlier tensor requires a gradient.
@@ -264,7 +262,6 @@ class Watching(TorchFunctionMode):
         # A call may outlive its pass, and must not keep the pass's graph alive.
         given = {name: value.detach() if isinstance(value, torch.Tensor) else value for name, value in given.items()}
         a = given["input"]
-        self.bytes += a.nbytes + output.nbytes
         call = Call(operation, func, given, places, self.batch, layout, rows)
         return watched(output, self._anchor, Visitor(self.visit, call, None if filled_later else a._version))
 
@@ -285,7 +282,6 @@ class Watching(TorchFunctionMode):
         self.uses.update(places.values())
         names = self._note_shape(places, output)
         a = given["input"].detach()
-        self.bytes += a.nbytes + output.nbytes
         call = Call(folded_convolution, func, {**given, "input": a}, places, self.batch)
         assert self.visit is not None
         if not _fits("first", output.shape, self.batch):

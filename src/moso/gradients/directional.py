@@ -193,7 +193,7 @@ def kept_derivative(kept: Kept, pushed: PushedForward) -> torch.Tensor:
         pushed: Knows the direction, and how derived tensors move along it.
     """
     direction = pushed.direction
-    if not kept.calls and not kept.spread:
+    if not kept.calls and not kept.formed:
         return _along(kept.slow, direction, len(kept.scales))
     derived = {place for call, _ in kept.calls for place in call.places.values() if place.tensor is not None}
     with torch.enable_grad():
@@ -202,7 +202,7 @@ def kept_derivative(kept: Kept, pushed: PushedForward) -> torch.Tensor:
     with torch.no_grad():
         for call, b in kept.calls:
             total += wide(ghost_dot(call, b, lambda place: moved_along(place, direction, moved)))
-    total = (total + _along(kept.spread, direction, len(total)).to(total.device)) * wide(kept.scales)
+    total = (total + _along(kept.formed, direction, len(total)).to(total.device)) * wide(kept.scales)
     return total + _along(kept.slow, direction, len(total)).to(total.device)
 
 
@@ -250,5 +250,9 @@ def _along(gradients: Tensors, direction: Mapping[str, torch.Tensor], count: int
     for name, gradient in gradients.items():
         if name in direction:
             total = total.to(gradient.device if gradient.device.type != "mps" else "cpu")
-            total += wide(gradient.flatten(1)) @ wide(direction[name]).flatten()
+            flat, along = gradient.flatten(1), direction[name].flatten()
+            if flat.dtype in (torch.float32, torch.float64):
+                total += wide(flat @ along.to(flat))
+            else:
+                total += wide(flat) @ wide(along)
     return total

@@ -10,7 +10,7 @@ would be another one than autograd's (`trust.py`).
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Set
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -65,8 +65,9 @@ class Kept:
     """What a batch's calls were given, from which derivatives follow without another pass through the network.
 
     Attributes:
-        calls: Every call in which parameters met samples, and the gradient of its output.
-        spread: Gradients `[batch, ...]` of the parameters that were given to each sample.
+        calls: Calls in which parameters met samples, and the gradients of their outputs.
+        formed: Gradients `[batch, ...]` of the parameters that were given to each sample, and of those whose gradients
+            take less memory than their calls.
         slow: Gradients `[batch, ...]` of the parameters without closed forms, free of the losses' weights.
         scales: What takes the weights of the samples' losses out again, `[batch]`.
         leaves: The parameters as leaves of what is computed from them.
@@ -74,7 +75,7 @@ class Kept:
     """
 
     calls: list[tuple[Call, torch.Tensor]]
-    spread: Tensors
+    formed: Tensors
     slow: Tensors
     scales: torch.Tensor
     leaves: Tensors
@@ -145,8 +146,7 @@ def sweep_batch(
         sums.total[name] = torch.zeros_like(point.trained[name])
     weights = loss_weights(count, seed, losses.detach())
     sums.scales = 1 / weights
-    needed = sums.watching.bytes + count * sum(point.trained[name].nbytes for name in plan.others)
-    sums.keeps = needed <= room
+    sums.room = room - count * sum(point.trained[name].nbytes for name in (*plan.others, *spread))
     if losses.requires_grad:
         (losses * weights).sum().backward()  # type: ignore[no-untyped-call]
     sums.finish()
@@ -155,11 +155,11 @@ def sweep_batch(
         if leaf.grad is not None:
             total[name] += weighted_sum(leaf.grad, sums.scales).view_as(total[name])
             norms[name] = squares(leaf.grad) * sums.scales.square()
-    slow = _swept_slowly(point, plan, batch, total, norms, sums.keeps)
+    slow = _swept_slowly(point, plan, batch, total, norms, sums.room >= 0)
     kept = None
-    if sums.keeps:
-        found = {name: leaf.grad for name, leaf in spread.items() if leaf.grad is not None}
-        kept = Kept(sums.kept, found, slow, sums.scales, sums.leaves, needed)
+    if sums.room >= 0:
+        formed = sums.formed | {name: leaf.grad for name, leaf in spread.items() if leaf.grad is not None}
+        kept = Kept(sums.kept, formed, slow, sums.scales, sums.leaves, room - sums.room)
     rough = sums.watching.rough
     return Swept(total, norms, signature, changing, sums.unseen(), alone, losses.requires_grad, rough, kept)
 
@@ -231,14 +231,15 @@ class _Sums:
             point, plan, batch, self._visit, self.leaves, folds=plan.routes.folds, values=values
         )
         self.scales = torch.ones(count)
-        self.keeps, self.kept = False, list[tuple[Call, torch.Tensor]]()
+        self.room = -1  # bytes that are left for what is kept; below zero nothing is
+        self.kept: list[tuple[Call, torch.Tensor]] = []
+        self.formed: Tensors = {}
         self._quick: set[Place] | None = None
         self._waiting: dict[Place, list[Use]] = defaultdict(list)
         self._count = count
 
     def _visit(self, call: Call, b: torch.Tensor) -> None:
-        if self.keeps:
-            self.kept.append((call, b))
+        gradient = b
         a, b = call.operation.split(call, b)
         if a.is_floating_point() and a.dtype != b.dtype:  # under autocast
             both = torch.promote_types(a.dtype, b.dtype)
@@ -250,16 +251,56 @@ class _Sums:
             if role not in once:
                 self._waiting[place].append((call, role, a, b))
                 self._combine_if_whole(place)
+        small = self.room >= 0 and self._is_small(call, once, gradient)
+        pieces: dict[str, list[torch.Tensor]] | None = {} if small else None
         if once:
-            self._take(call, once, a, b)
+            self._take(call, once, a, b, pieces)
+        if self.room >= 0:
+            self._keep(call, gradient, pieces)
 
-    def _take(self, call: Call, roles: Container[str], a: torch.Tensor, b: torch.Tensor) -> None:
-        """Add what a call gives for the parameters of these roles."""
+    def _is_small(self, call: Call, once: Set[str], b: torch.Tensor) -> bool:
+        """Whether the gradients of a call's parameters take less memory than its input and output gradient."""
+        places = call.places.values()
+        if len(once) < len(places) or any(place.tensor is not None or place.rows is not None for place in places):
+            return False
+        return self._count * sum(self.leaves[place.name].numel() for place in places) <= call.a.numel() + b.numel()
+
+    def _keep(self, call: Call, b: torch.Tensor, pieces: dict[str, list[torch.Tensor]] | None) -> None:
+        """Keep a call, or the gradients that it gave, as far as there is room."""
+        if pieces is None:
+            self.kept.append((call, b))
+            self.room -= call.a.nbytes + b.nbytes
+        else:
+            for role, parts in pieces.items():
+                own = torch.cat(parts) if len(parts) > 1 else parts[0]
+                self.formed[call.places[role].name] = own
+                self.room -= own.nbytes
+        if self.room < 0:
+            self.kept, self.formed = [], {}
+
+    def _take(
+        self,
+        call: Call,
+        roles: Container[str],
+        a: torch.Tensor,
+        b: torch.Tensor,
+        pieces: dict[str, list[torch.Tensor]] | None = None,
+    ) -> None:
+        """Add what a call gives for the parameters of these roles, each in one addition.
+
+        Rounding is then the same whether a batch's sums were kept apart, to be compared with autograd, or not; so a
+        run that was resumed has the bits of one that was not. Gradients of single samples go to `pieces`.
+        """
         scales = self._scales_as(b)
-        quick = call.operation.sums(call, a, b, scales)
-        for role, squared, total in from_each(call, a, b, scales) if quick is None else quick:
-            if role in roles:
-                self._add(call.places[role], squared, total)
+        quick = call.operation.sums(call, a, b, scales) if pieces is None else None
+        found: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
+        for role, squared, total in from_each(call, a, b, scales, pieces) if quick is None else quick:
+            if role in found:
+                found[role] = found[role][0] + squared, found[role][1] + total
+            elif role in roles:
+                found[role] = squared, total
+        for role, own in found.items():
+            self._add(call.places[role], *own)
 
     def _scales_as(self, b: torch.Tensor) -> torch.Tensor:
         kind = b.real.dtype if b.is_complex() else b.dtype
@@ -312,6 +353,7 @@ class _Sums:
         made = [place.tensor.numel() for place in linked if place.tensor is not None]
         # A Jacobian product passes over its numbers several times, and is quickest with half as many at once.
         numbers = (2 if made else 1) * max([*made, *(self.total[name].numel() for name in names)])
+        totals: Tensors = {}
         for part in chunks(numbers, self._count):
             found: Tensors = {}
             for place, own in uses.items():
@@ -323,7 +365,10 @@ class _Sums:
                 if name in self.norms:
                     scales = self.scales[part].to(self.norms[name].dtype)
                     self.norms[name][part] += squares(gradient) * scales.square()
-                    self.total[name] += weighted_sum(gradient, scales)
+                    own_total = weighted_sum(gradient, scales)
+                    totals[name] = totals[name] + own_total if name in totals else own_total
+        for name, own_total in totals.items():
+            self.total[name] += own_total
 
     def _add(self, place: Place, squared: torch.Tensor, total: torch.Tensor) -> None:
         name = place.name

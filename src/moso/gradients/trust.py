@@ -49,6 +49,7 @@ class Knowledge:
         route: How derivatives along a direction are taken, once that is known.
         rough: Whether some of it is computed in half precision, where rounding is a share of everything.
         forward_folds: For forward mode, the convolutions that do the work of the batch-norm behind them.
+        mended: The parameters for which another way was found once; the next is one sample at a time.
     """
 
     loss: Callable[[], Loss | None]
@@ -59,6 +60,7 @@ class Knowledge:
     rough: bool = False
     forward_folds: Mapping[str, Fold] = field(default_factory=dict)
     seen: dict[str, set[tuple[Any, ...]]] = field(default_factory=dict)
+    mended: set[str] = field(default_factory=set)
 
     def uncompared(self, count: int) -> Apart:
         """Says which parameters' calls, of which only the signature is known, were never compared."""
@@ -193,29 +195,29 @@ def trusted_sweep(
         wrong |= find_wrong(point, swept, doubtful - wrong, batch, frozenset(known.seen))
     known.believe(doubtful - wrong, swept.signature, count)
     if wrong:
-        swept = _mended(point, known, swept, wrong, batch)
+        _mend(point, known, wrong, batch)
+        raise RestartError
     for name in swept.apart:
         mixed[name] += swept.total[name]
     return replace(swept, total=mixed)
 
 
-def _mended(point: Point, known: Knowledge, swept: Swept, wrong: set[str], batch: Any) -> Swept:
-    """The same sweep with the parameters that came out wrong taken in other ways, which `known` keeps."""
-    sub, routes = point.only(wrong), known.plan.routes
-    same: dict[str, Layout] = {name: routes.layouts[name] for name in wrong if name in routes.layouts}
+def _mend(point: Point, known: Knowledge, wrong: set[str], batch: Any) -> None:
+    """Find other ways for the parameters that came out wrong, and plan with them."""
+    routes = known.plan.routes
+    first_time, known.mended = wrong - known.mended, known.mended | wrong
+    sub = point.only(first_time)
+    same: dict[str, Layout] = {name: routes.layouts[name] for name in first_time if name in routes.layouts}
     tries = [same] if routes.folds else []
     tries.append({name: _ALTERNATIVES[layout] for name, layout in same.items() if layout in _ALTERNATIVES})
     found = Routes()
     for layouts in tries:
         left = {name: layout for name, layout in layouts.items() if name not in found.covered}
         found = _joined(found, _right(sub, Routes(left, growing=routes.growing), batch))
-    left_names = tuple(name for name in wrong if name not in found.covered)
+    left_names = tuple(name for name in first_time if name not in found.covered)
     if left_names:
         found = _joined(found, _spread(point.only(left_names), batch))
     known.plan = _planned(point, _joined(routes.without(wrong), found), batch)
-    again = sweep_batch(sub, _planned(sub, found, batch), batch)
-    known.believe(found.covered, again.signature, batch_length(batch))
-    return replace(swept, total={**swept.total, **again.total}, norms={**swept.norms, **again.norms}, kept=None)
 
 
 def _right(point: Point, routes: Routes, batch: Any) -> Routes:

@@ -19,7 +19,7 @@ from types import ModuleType
 
 import torch
 
-from moso.errors import PackageIncompatibleError, PackageMissingError
+from moso import errors
 from moso.quiet import quiet_notices
 
 _SCHEMAS = {
@@ -57,7 +57,7 @@ def import_transformers() -> ModuleType:
     """
     transformers = _import("transformers")
     if not transformers.is_torch_available():  # it imports all the same, and has no networks
-        raise PackageIncompatibleError(
+        raise errors.PackageIncompatible(
             f"transformers {transformers.__version__} does not work with torch {torch.__version__}; "
             'install a newer torch, or an older transformers: pip install "transformers==5.0.0"'
         )
@@ -73,7 +73,7 @@ def _import(name: str) -> ModuleType:
         extra = _EXTRAS.get(problem.name or "")
         if extra is None:
             raise
-        raise PackageMissingError(
+        raise errors.PackageMissing(
             f'{problem.name} is not installed; pip install "moso-prune[{extra}]" installs it'
         ) from problem
 
@@ -94,7 +94,7 @@ def prepare_torchvision() -> None:
             _import_torchvision()
     except (AttributeError, ImportError, OSError, RuntimeError) as problem:
         _forget_torchvision()
-        raise PackageIncompatibleError(
+        raise errors.PackageIncompatible(
             f"torchvision is installed and does not import beside torch {torch.__version__} ({problem}); "
             "install a torchvision that was made for it: pip install --upgrade torch torchvision"
         ) from problem

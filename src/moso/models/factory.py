@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import nn
 
-from moso.errors import FactoryBrokenError, ModelNameInvalidError
+from moso import errors
 
 
 def from_factory(name: str, input_shape: tuple[int, ...], classes: int, vocabulary: int | None = None) -> nn.Module:
@@ -25,7 +25,7 @@ def from_factory(name: str, input_shape: tuple[int, ...], classes: int, vocabula
     >>> from_factory("torch.nn:Flaten", (1, 8, 8), classes=10)
     Traceback (most recent call last):
     ...
-    moso.errors.ModelNameInvalidError: module 'torch.nn' has no 'Flaten'; the form is package.module:factory
+    moso.errors.ModelNameInvalid: module 'torch.nn' has no 'Flaten'; the form is package.module:factory
     """
     factory = _find(name)
     tokens = {} if vocabulary is None else {"vocabulary": vocabulary}
@@ -33,9 +33,9 @@ def from_factory(name: str, input_shape: tuple[int, ...], classes: int, vocabula
     try:
         made = factory(**arguments)
     except Exception as problem:
-        raise FactoryBrokenError(f"the factory '{name}' failed: {_where(problem)}") from problem
+        raise errors.FactoryBroken(f"the factory '{name}' failed: {_where(problem)}") from problem
     if not isinstance(made, nn.Module):
-        raise FactoryBrokenError(
+        raise errors.FactoryBroken(
             f"the factory '{name}' gave a {type(made).__name__} where a torch.nn.Module was expected"
         )
     return made
@@ -44,7 +44,7 @@ def from_factory(name: str, input_shape: tuple[int, ...], classes: int, vocabula
 def _find(name: str) -> Callable[..., Any]:
     module_name, _, attribute = name.partition(":")
     if not module_name:
-        raise ModelNameInvalidError(f"'{name}' names no module; the form is package.module:factory")
+        raise errors.ModelNameInvalid(f"'{name}' names no module; the form is package.module:factory")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)  # it stays, as with `python -m`: the user's code may import more of itself later
@@ -53,21 +53,21 @@ def _find(name: str) -> Callable[..., Any]:
         found: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as problem:
         if problem.name is not None and (module_name == problem.name or module_name.startswith(f"{problem.name}.")):
-            raise ModelNameInvalidError(
+            raise errors.ModelNameInvalid(
                 f"there is no module '{problem.name}' for the network '{name}'; "
                 "run from the folder that holds it, or install it"
             ) from problem
-        raise FactoryBrokenError(f"module '{module_name}' cannot be imported: {_where(problem)}") from problem
+        raise errors.FactoryBroken(f"module '{module_name}' cannot be imported: {_where(problem)}") from problem
     except Exception as problem:
-        raise FactoryBrokenError(f"module '{module_name}' cannot be imported: {_where(problem)}") from problem
+        raise errors.FactoryBroken(f"module '{module_name}' cannot be imported: {_where(problem)}") from problem
     for part in attribute.split("."):
         if not hasattr(found, part):
-            raise ModelNameInvalidError(
+            raise errors.ModelNameInvalid(
                 f"module '{module_name}' has no '{attribute}'; the form is package.module:factory"
             )
         found = getattr(found, part)
     if not callable(found):
-        raise FactoryBrokenError(
+        raise errors.FactoryBroken(
             f"'{name}' is a {type(found).__name__} and cannot be called; give a function or a class that makes it"
         )
     factory: Callable[..., Any] = found
@@ -78,7 +78,7 @@ def _arguments(name: str, factory: Callable[..., Any], offered: dict[str, Any]) 
     try:
         signature = inspect.signature(factory)
     except ValueError as problem:  # some compiled callables do not say what they take
-        raise FactoryBrokenError(
+        raise errors.FactoryBroken(
             f"'{name}' does not say which arguments it takes; wrap it in a Python function"
         ) from problem
     parameters = signature.parameters.values()
@@ -87,7 +87,7 @@ def _arguments(name: str, factory: Callable[..., Any], offered: dict[str, Any]) 
     try:
         signature.bind(**taken)
     except TypeError as problem:
-        raise FactoryBrokenError(
+        raise errors.FactoryBroken(
             f"the factory '{name}' cannot be called with {'= and '.join(offered)}= alone ({problem}); "
             "give its other parameters a default"
         ) from problem

@@ -4,7 +4,7 @@ import difflib
 
 from torch import nn
 
-from moso.errors import UnknownNameError
+from moso import errors
 from moso.models.compat import import_timm
 from moso.models.stem import SMALL_IMAGE, use_small_stem
 
@@ -15,7 +15,7 @@ def from_timm(name: str, input_shape: tuple[int, ...], classes: int) -> nn.Modul
     if not timm.is_model(name):
         near = difflib.get_close_matches(name, timm.list_models(), n=3, cutoff=0.4)
         hint = f"nearest: {', '.join(near)}" if near else "timm.list_models() lists them"
-        raise UnknownNameError(f"unknown timm model {name!r}; {hint}")
+        raise errors.UnknownName(f"unknown timm model {name!r}; {hint}")
     channels, height, width = input_shape
     # Transformers and mixers are built for one image size; the others do not take the argument.
     settings = timm.get_pretrained_cfg(name)

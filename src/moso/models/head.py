@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from torch import nn
 
-from moso.errors import ModelUnsuitableError
+from moso import errors
 
 
 def classifier_head(model: nn.Module) -> tuple[str, nn.Module]:
@@ -22,7 +22,7 @@ def classifier_head(model: nn.Module) -> tuple[str, nn.Module]:
         if isinstance(module, nn.Linear):
             linear = name, module
     if linear is None:
-        raise ModelUnsuitableError(
+        raise errors.ModelUnsuitable(
             f"the network ({type(model).__name__}) has no linear layer, so its classifier cannot be found; "
             "name the parameters instead of 'head'"
         )

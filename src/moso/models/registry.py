@@ -11,8 +11,8 @@ from functools import partial
 import torch
 from torch import nn
 
+from moso import errors
 from moso.data.tokenizer import UNKNOWN
-from moso.errors import ModelNameInvalidError, ModelUnsuitableError, TooFewClassesError
 from moso.models.bag import BagOfWords
 from moso.models.bert import HEAD_WIDTH, Encoder
 from moso.models.convnet import ConvNet
@@ -101,10 +101,10 @@ def build_model(
     >>> build_model("convnt", (1, 8, 8), classes=10, seed=0)
     Traceback (most recent call last):
     ...
-    moso.errors.UnknownNameError: unknown model 'convnt'; nearest: convnet ...
+    moso.errors.UnknownName: unknown model 'convnt'; nearest: convnet ...
     """
     if classes < 2 and not numbers:
-        raise TooFewClassesError(f"a classifier needs at least 2 classes, not {classes}")
+        raise errors.TooFewClasses(f"a classifier needs at least 2 classes, not {classes}")
     # The check is inside: lazy layers draw their parameters at the first forward pass.
     with seeded(seed, "init"), torch.device("cpu"):
         model = _make(name, tuple(input_shape), classes, vocabulary)
@@ -138,17 +138,17 @@ def _named(name: str) -> tuple[Network, int | None]:
         return network, network.width
     if network.width is None:
         others = ", ".join(one.name for one in MODELS.built_in().values() if one.width is not None)
-        raise ModelNameInvalidError(f"model '{base}' has one width only; {others} have a width of choice")
+        raise errors.ModelNameInvalid(f"model '{base}' has one width only; {others} have a width of choice")
     return network, width
 
 
 def _bert_size(name: str) -> tuple[int, int]:
     size = re.fullmatch(r"bert:([1-9][0-9]*)x([1-9][0-9]*)", name)
     if size is None:
-        raise ModelNameInvalidError(f"model '{name}' is not of the form bert:LAYERSxWIDTH, for example bert:2x64")
+        raise errors.ModelNameInvalid(f"model '{name}' is not of the form bert:LAYERSxWIDTH, for example bert:2x64")
     layers, width = int(size[1]), int(size[2])
     if width > HEAD_WIDTH and width % HEAD_WIDTH:
-        raise ModelNameInvalidError(
+        raise errors.ModelNameInvalid(
             f"model '{name}': a width above {HEAD_WIDTH} must be a multiple of it, which is one head",
         )
     return layers, width
@@ -159,12 +159,12 @@ def _expect(name: str, network: Network, input_shape: tuple[int, ...], vocabular
     takes = network.takes
     if (takes == "texts") != (vocabulary is not None):
         if takes == "texts":
-            raise ModelUnsuitableError(
+            raise errors.ModelUnsuitable(
                 f"model '{name}' takes texts, but inputs are of shape {input_shape}; 'mlp' takes any numbers"
             )
-        raise ModelUnsuitableError(f"model '{name}' takes {takes}, but inputs are texts; 'bag' and 'bert' take those")
+        raise errors.ModelUnsuitable(f"model '{name}' takes {takes}, but inputs are texts; 'bag' and 'bert' take those")
     if takes == "images" and (len(input_shape) != 3 or 0 in input_shape):
-        raise ModelUnsuitableError(
+        raise errors.ModelUnsuitable(
             f"model '{name}' takes images (channels, height, width) but inputs are of shape {input_shape}; "
             "'linear', 'tanh' and 'mlp' take inputs of any shape"
         )
@@ -181,7 +181,7 @@ def check_model(
     >>> check_model(nn.Flatten(), "flatten", (1, 8, 8), classes=10)
     Traceback (most recent call last):
     ...
-    moso.errors.ModelUnsuitableError: model 'flatten' gives (2, 64) for a batch of 2 where (2, 10) was expected, ...
+    moso.errors.ModelUnsuitable: model 'flatten' gives (2, 64) for a batch of 2 where (2, 10) was expected, ...
     """
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
@@ -190,20 +190,20 @@ def check_model(
             shape = (2, *input_shape)
             logits = model(torch.zeros(shape) if vocabulary is None else torch.full(shape, UNKNOWN))
     except Exception as problem:
-        raise ModelUnsuitableError(
+        raise errors.ModelUnsuitable(
             f"model '{name}' does not take inputs of shape {input_shape}: {type(problem).__name__}: {problem}"
         ) from problem
     finally:
         for module, mode in modes:
             module.training = mode
     if not isinstance(logits, torch.Tensor):
-        raise ModelUnsuitableError(
+        raise errors.ModelUnsuitable(
             f"model '{name}' gives a {type(logits).__name__} where a tensor of logits was expected"
         )
     if tuple(logits.shape) != (2, classes):
-        raise ModelUnsuitableError(
+        raise errors.ModelUnsuitable(
             f"model '{name}' gives {tuple(logits.shape)} for a batch of 2 where {(2, classes)} was expected, "
             "one logit a class"
         )
     if not any(parameter.requires_grad for parameter in model.parameters()):
-        raise ModelUnsuitableError(f"model '{name}' has no trainable parameters")
+        raise errors.ModelUnsuitable(f"model '{name}' has no trainable parameters")

@@ -135,7 +135,7 @@ def headline(comparisons: Sequence[Comparison], data: str, samples: int) -> str:
     """What came out, in two sentences: what removing data costs, and whether random selection would do as well."""
     if not comparisons:
         return f"Nothing has been retrained on a pruned {data} yet, so nothing can be said about accuracy."
-    chosen, close = spoken_of(comparisons)
+    chosen, close = headline_comparison(comparisons)
     removed, name, measure = percent(chosen.ratio), chosen.best.name, chosen.best.measure
     kept = count_of(kept_count(samples, chosen.ratio), "sample")
     reaches = f"trained on the {kept} that {name} keeps, the network reaches {_value(chosen.best, named=True)}"
@@ -151,7 +151,7 @@ def headline(comparisons: Sequence[Comparison], data: str, samples: int) -> str:
     return " ".join(filter(None, (first, _beside_random(chosen), _beside_matched(chosen))))
 
 
-def spoken_of(comparisons: Sequence[Comparison]) -> tuple[Comparison, bool]:
+def headline_comparison(comparisons: Sequence[Comparison]) -> tuple[Comparison, bool]:
     """The comparison a headline is about, and whether it comes close to all data.
 
     It is that of the largest ratio that costs at most one point (or one per cent of a loss), or else of the smallest.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.errors import MosoError
+from moso import errors
 from moso.evaluation.standings import is_method
 from moso.evaluation.summary import Line
 from moso.files import replacing
@@ -207,7 +207,7 @@ def write_plots(run: Run, folder: Path | str) -> list[Path]:
     rows, scores = ordered_lines(run), plotted_scores(run)
     if not rows or not scores:
         missing = "evaluation; run `moso evaluate`" if scores else "scores; run `moso score`"
-        raise MosoError(f"{run.directory} has no {missing} first")
+        raise errors.StageIncomplete(f"{run.directory} has no {missing} first")
     figures = {"accuracy.png": accuracy_figure(rows), "scores.png": scores_figure(scores, drawn=drawn_at_random(run))}
     paths = []
     for name, figure in figures.items():

@@ -35,12 +35,12 @@ def _usual(selector: str) -> dict[str, Any]:
     return {} if known is None else {option.name: option.default for option in known.options()}
 
 
-def told_apart(cells: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def with_unique_names(cells: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Cells of an evaluation with their `key`, which takes the selector's place where there are several to tell apart.
 
     >>> cell = {"method": "ccs", "selector": "coverage"}
     >>> cells = [{**cell, "parameters": f'{{"cut": {cut}}}'} for cut in (0.1, 0.2)]
-    >>> [one["selector"] for one in told_apart(cells)], [one["selector"] for one in told_apart(cells[:1])]
+    >>> [one["selector"] for one in with_unique_names(cells)], [one["selector"] for one in with_unique_names(cells[:1])]
     (['coverage (cut=0.1)', 'coverage (cut=0.2)'], ['coverage'])
     """
     found = [{**cell, "key": selector_key(cell["selector"], cell["parameters"])} for cell in cells]
@@ -55,7 +55,7 @@ def told_apart(cells: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def ordered_lines(run: Run) -> list[Line]:
     """The evaluation of a run, seeds gathered: all data first, then the pairs in the order of its configuration."""
     order = {pair: number for number, pair in enumerate(run.configuration.pairs())}
-    found = lines(told_apart(run.evaluation()))
+    found = lines(with_unique_names(run.evaluation()))
     return sorted(found, key=lambda row: (row.method != FULL, order.get((row.method, row.selector), len(order))))
 
 

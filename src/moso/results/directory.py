@@ -12,13 +12,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from moso.configuration.configuration import FORMAT, Configuration
+from moso import errors
+from moso.configuration import Configuration
+from moso.configuration.configuration import FORMAT
 from moso.errors import MosoError
 from moso.files import TEMPORARY, append, replacing, sweep, write_json, write_text
+from moso.results.working_copy import Wanted, WorkingCopy, is_small_file
 from moso.storage.lease import NAME, Holder, held
 from moso.storage.lease_backend import FileLease, LeaseBackend, StoreLease, read_lease
 from moso.storage.store import Store
-from moso.storage.store_copy import Wanted, WorkingCopy, light
 from moso.version import __version__
 
 WATCH_SECONDS = 2.0
@@ -78,10 +80,10 @@ class RunDirectory:
                     self.copy.check()
                 holding.enter_context(held(self._lease))
             except OSError as problem:
-                raise MosoError(f"cannot write to {self.root}: {problem.strerror}") from problem
+                raise errors.NotWritable(f"cannot write to {self.root}: {problem.strerror}") from problem
             sweep(self.root)
             if self.copy is not None:
-                self.copy.pull(lambda name: light(name) or "shards" in name, leading=True)
+                self.copy.pull(lambda name: is_small_file(name) or "shards" in name, leading=True)
                 self.copy.push()  # what an earlier run here could not send
             holding.enter_context(self._told())
             yield
@@ -97,9 +99,11 @@ class RunDirectory:
     def check_seen_by_others(self) -> None:
         """Refuse what exists in this process alone where others are to work on it."""
         if self.copy is not None and self.copy.store.is_of_one_process:
-            raise MosoError(f"{self} is seen by this process alone; use another address, or --workers 1")
+            raise errors.ExecutorUnsuitable(
+                f"{self} is seen by this process alone; use another address, or --workers 1"
+            )
 
-    def pull(self, wanted: Wanted = light) -> None:
+    def pull(self, wanted: Wanted = is_small_file) -> None:
         """Bring what others left at the run's address, if it has one."""
         if self.copy is not None:
             self.copy.pull(wanted)
@@ -136,7 +140,7 @@ class RunDirectory:
         if not self.configuration_path.exists():
             foreign = [path.name for path in self.root.iterdir() if path.name != NAME and TEMPORARY not in path.name]
             if foreign:
-                raise MosoError(
+                raise errors.NotARun(
                     f"{self} is not empty and not a run directory (it holds {foreign[0]}); use another --out"
                 )
             write_text(self.configuration_path, configuration.to_toml())
@@ -144,7 +148,7 @@ class RunDirectory:
         found = self.configuration()
         different = found.difference(configuration)
         if different:
-            raise MosoError(
+            raise errors.RunDiffers(
                 f"{self} holds a run of another configuration ({', '.join(different)} differ); "
                 "use another --out, or delete it"
             )
@@ -152,7 +156,7 @@ class RunDirectory:
     def configuration(self) -> Configuration:
         """The configuration of the run that is here."""
         if not self.configuration_path.exists():
-            raise MosoError(f"{self} is not a run directory: it has no run.toml")
+            raise errors.NotARun(f"{self} is not a run directory: it has no run.toml")
         return Configuration.read(self.configuration_path)
 
     def manifest(self) -> dict[str, Any]:
@@ -163,9 +167,9 @@ class RunDirectory:
         try:
             found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as problem:
-            raise MosoError(f"{path} is not valid JSON: {problem}") from problem
+            raise errors.FileUnreadable(f"{path} is not valid JSON: {problem}") from problem
         if found.get("format") != FORMAT:
-            raise MosoError(f"{path} has format {found.get('format')}; this version reads format {FORMAT}")
+            raise errors.FormatUnknown(f"{path} has format {found.get('format')}; this version reads format {FORMAT}")
         return found
 
     def note(self, **entries: Any) -> None:

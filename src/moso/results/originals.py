@@ -9,12 +9,12 @@ from pathlib import Path
 
 from PIL import Image
 
+from moso import errors
 from moso.configuration import CUSTOM, Configuration
 from moso.data.dataset import DataSet, open_dataset
 from moso.data.images import EncodedReader
 from moso.data.samples import StoredSamples
 from moso.data.sources.registry import open_source
-from moso.errors import MosoError
 
 
 class Originals:
@@ -32,7 +32,7 @@ class Originals:
     def open(cls, configuration: Configuration, test: bool = False) -> "Originals":
         """The source's training split; for the test, its test split, or the training split it was held out of."""
         if configuration.dataset == CUSTOM:
-            raise MosoError("the run was made from data in memory, which only its maker can open again")
+            raise errors.DataInMemory("the run was made from data in memory, which only its maker can open again")
         train, own_test = open_source(configuration.dataset, configuration.resize, configuration.memory_limit_bytes)
         return cls(own_test if test and own_test is not None else train)
 
@@ -44,7 +44,9 @@ class Originals:
         """Where the source has this sample."""
         found = self._positions.get(sample_id)
         if found is None:
-            raise MosoError(f"the data no longer has sample {sample_id!r}; it is not what it was when the run was made")
+            raise errors.DataChanged(
+                f"the data no longer has sample {sample_id!r}; it is not what it was when the run was made"
+            )
         return found
 
     def class_name(self, sample_id: int | str) -> str:

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from moso import errors
 from moso.data.samples import Samples
-from moso.errors import MosoError
 from moso.files import write_csv
 
 COLUMNS = ("id", "decision")
@@ -48,14 +48,16 @@ def read_overrides(path: Path, samples: Samples) -> Overrides:
     decided: dict[int, str] = {}
     for name, decision in _rows(path):
         if name not in places:
-            raise MosoError(f"{path} decides about sample {name!r}, which the data does not have")
+            raise errors.SampleUnknown(f"{path} decides about sample {name!r}, which the data does not have")
         if decision not in (KEEP, DROP):
-            raise MosoError(f"{path} decides {decision!r} about sample {name!r}; a decision is keep or drop")
+            raise errors.DecisionInvalid(
+                f"{path} decides {decision!r} about sample {name!r}; a decision is keep or drop"
+            )
         if places[name] in decided:
-            raise MosoError(f"{path} decides about sample {name!r} twice; once is enough")
+            raise errors.DecisionInvalid(f"{path} decides about sample {name!r} twice; once is enough")
         decided[places[name]] = decision
     if not decided:
-        raise MosoError(f"{path} decides about no sample; leave --overrides out")
+        raise errors.DataEmpty(f"{path} decides about no sample; leave --overrides out")
     keep, drop = (np.array(sorted(one for one in decided if decided[one] == word)) for word in (KEEP, DROP))
     return Overrides(keep.astype(np.int64), drop.astype(np.int64), overrides_digest(path))
 
@@ -71,10 +73,10 @@ def _rows(path: Path) -> list[tuple[str, str]]:
             table = csv.DictReader(file)
             if not set(COLUMNS) <= set(table.fieldnames or ()):
                 found = ", ".join(table.fieldnames or ()) or "none"
-                raise MosoError(f"{path} needs the columns id and decision (it has: {found})")
+                raise errors.ColumnMissing(f"{path} needs the columns id and decision (it has: {found})")
             return [(row["id"], (row["decision"] or "").strip()) for row in table]
     except (OSError, UnicodeDecodeError, csv.Error) as problem:
-        raise MosoError(f"{path} cannot be read as CSV: {problem}") from problem
+        raise errors.FileUnreadable(f"{path} cannot be read as CSV: {problem}") from problem
 
 
 def overrides_path(root: Path, digest: str) -> Path:

@@ -11,20 +11,21 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from torch import nn
 
+from moso import errors
 from moso.configuration import CUSTOM
 from moso.data.dataset import DataSet
 from moso.data.partitions import partition
 from moso.data.samples import Samples
 from moso.data.views import View
-from moso.errors import MosoError
 from moso.evidence import Dynamics, Trajectory, read_features, read_out_of_sample
 from moso.evidence.layout import part_name
-from moso.evidence_kinds import DYNAMICS, FEATURES
+from moso.evidence_kinds.reference_features import FEATURES
+from moso.evidence_kinds.training_dynamics import DYNAMICS
 from moso.methods import methods
 from moso.models import build_model
 from moso.results.directory import RunDirectory
 from moso.results.originals import load_data
-from moso.results.retrainings import all_cells
+from moso.results.retrainings import all_retrainings
 from moso.results.score_files import read_scores
 from moso.results.selections import Selection, all_selections, read_selection
 
@@ -57,7 +58,9 @@ class Run:
     @cached_property
     def _data(self) -> DataSet:
         if self.configuration.dataset == CUSTOM:
-            raise MosoError(f"{self.directory} was made from data in memory, which only its maker can open again")
+            raise errors.DataInMemory(
+                f"{self.directory} was made from data in memory, which only its maker can open again"
+            )
         return load_data(self.configuration)
 
     @property
@@ -68,7 +71,7 @@ class Run:
     def build_model(self, seed: int | None = None) -> nn.Module:
         """A network of the surrogate's architecture, at the `w_0` of the seed."""
         if self.configuration.model == CUSTOM:
-            raise MosoError(f"{self.directory} was made with a network of its maker's own; build it yourself")
+            raise errors.DataInMemory(f"{self.directory} was made with a network of its maker's own; build it yourself")
         data = self.manifest["dataset"]
         seed = self.configuration.seed if seed is None else seed
         return build_model(
@@ -84,7 +87,7 @@ class Run:
         """The samples of a split: ids, labels, class names, pictures."""
         found = self._data.train if split == "train" else self._data.test
         if found is None:
-            raise MosoError(f"{self.configuration.dataset} has no {split} split")
+            raise errors.SplitMissing(f"{self.configuration.dataset} has no {split} split")
         return found
 
     def dataset(self, split: Literal["train", "test"] = "train") -> View:
@@ -111,7 +114,7 @@ class Run:
         """Loss and learning rate of a partition's surrogate, an entry an epoch."""
         path = self._home(seed) / "state" / part_name(part) / "history.json"
         if not path.exists():
-            raise MosoError(f"partition {part} of {self.directory} is not trained yet")
+            raise errors.StageIncomplete(f"partition {part} of {self.directory} is not trained yet")
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return found
 
@@ -141,7 +144,7 @@ class Run:
         """A row a sample: id, label, partition, every score."""
         path = self._home(seed) / "scores.parquet"
         if not path.exists():
-            raise MosoError(f"{self.directory} has no scores yet; run `moso score` first")
+            raise errors.StageIncomplete(f"{self.directory} has no scores yet; run `moso score` first")
         return pq.read_table(path)
 
     def selections(self) -> list[Selection]:
@@ -176,7 +179,9 @@ class Run:
         if len(fits) != 1:
             have = ", ".join(f"{one.method}/{one.selector}/{one.ratio:g}" for one in there)
             problem = "no selection fits" if not fits else f"{len(fits)} selections fit"
-            raise MosoError(f"{problem}; say which by method, selector and ratio (there are: {have or 'none'})")
+            raise errors.SelectionAmbiguous(
+                f"{problem}; say which by method, selector and ratio (there are: {have or 'none'})"
+            )
         return fits[0]
 
     def _parameters(self, selection: Selection) -> str | None:
@@ -196,7 +201,7 @@ class Run:
 
     def evaluation(self) -> list[dict[str, Any]]:
         """Every finished retraining with its result."""
-        return all_cells(self.directory.root)
+        return all_retrainings(self.directory.root)
 
     def _home(self, seed: int | None) -> Path:
         return self.directory.of_seed(self.configuration, self.configuration.seed if seed is None else seed)

@@ -1,6 +1,6 @@
-"""Cells of the evaluation: one retraining each, kept in a file of its own, and the table over all.
+"""Retrainings of the evaluation: each is kept in a file of its own, and a table lists all.
 
-A cell trains on what a selection keeps, on all data, or as one of the baselines that cost what pruning costs.
+A retraining trains on what a selection keeps, on all data, or as one of the baselines that cost what pruning costs.
 `samples` of its result is how many an epoch has.
 """
 
@@ -23,7 +23,7 @@ _COLUMNS = (*_ORDER, "samples", "metric", "unit", "better", "value", "accuracy")
 
 
 @dataclass(frozen=True)
-class Cell:
+class Retraining:
     """One retraining: what is kept, with which network, recipe and seed."""
 
     method: str
@@ -60,22 +60,22 @@ class Cell:
         return f"{self.method if self.is_baseline else f'{self.method}/{self.selector}'} at {self.ratio:g}"
 
 
-def cell_path(root: Path, cell: Cell) -> Path:
-    """Where a cell's result is kept."""
-    return root / "evaluation" / f"{cell.digest()}.json"
+def retraining_path(root: Path, retraining: Retraining) -> Path:
+    """Where a retraining's result is kept."""
+    return root / "evaluation" / f"{retraining.digest()}.json"
 
 
-def all_cells(root: Path) -> list[dict[str, Any]]:
-    """Every finished cell of a run with its result, in a fixed order; `accuracy` is None if something else counts."""
+def all_retrainings(root: Path) -> list[dict[str, Any]]:
+    """Every finished retraining with its result, in a fixed order; `accuracy` is None if something else counts."""
     found = [json.loads(path.read_text(encoding="utf-8")) for path in (root / "evaluation").glob("*.json")]
     for row in found:
         row["accuracy"] = row["value"] if row["metric"] == ACCURACY.name else None
     return sorted(found, key=lambda row: tuple(row[name] for name in _ORDER))
 
 
-def write_cells_view(root: Path) -> None:
-    """`evaluation.parquet`: a row a cell."""
-    rows = all_cells(root)
+def write_retrainings_view(root: Path) -> None:
+    """`evaluation.parquet`: one row per retraining."""
+    rows = all_retrainings(root)
     if rows:
         columns = {name: pa.array([row[name] for row in rows]) for name in _COLUMNS}
         columns["accuracy"] = columns["accuracy"].cast(pa.float64())

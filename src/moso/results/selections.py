@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from moso import errors
 from moso.columns import BLOCK
-from moso.errors import MosoError
 from moso.files import write_table, writing_table
 
 
@@ -50,7 +50,7 @@ def read_selection(root: Path, selection: Selection) -> NDArray[np.bool_]:
     """Which samples a selection keeps, in dataset order."""
     path = selection_path(root, selection)
     if not path.exists():
-        raise MosoError(
+        raise errors.StageIncomplete(
             f"{selection.method} with selector {selection.selector} at ratio {selection.ratio:g} was not selected "
             f"for seed {selection.seed} in {root}; run `moso select` for it first"
         )

@@ -7,15 +7,15 @@ import numpy as np
 import pyarrow as pa
 
 from moso.columns import empty_column
-from moso.configuration.resolved_method import Choice
+from moso.configuration.resolved_method import ResolvedMethod
 from moso.data.samples import Samples
 from moso.evidence.layout import piece_name
-from moso.evidence_kinds import needed_kinds
+from moso.evidence_kinds.registry import needed_kinds
 from moso.files import write_table
 from moso.methods import find_method
 from moso.results.score_files import read_scores, store_score
 from moso.run.job import Job
-from moso.run.profiling import noted
+from moso.run.profiling import record_cost
 from moso.run.seed_evidence import SeedEvidence
 from moso.scores import Score
 from moso.settings import Settings
@@ -27,14 +27,14 @@ def wanted_scores(methods: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(name for name in names if name is not None))
 
 
-def write_scores(job: Job, seed: int, choices: Iterable[Choice]) -> None:
+def write_scores(job: Job, seed: int, choices: Iterable[ResolvedMethod]) -> None:
     """Compute and write the scores of these choices under a seed, and the view over all that there are."""
     home = job.directory.of_seed(job.configuration, seed)
     given = SeedEvidence(job, seed)
     wanted = {choice.score.name: choice for choice in choices if choice.score is not None and not choice.is_own}
     for name, choice in wanted.items():
         assert choice.score is not None
-        with noted(job.directory, "values", piece_name(seed, name)):
+        with record_cost(job.directory, "values", piece_name(seed, name)):
             values = choice.score(given, choice.score_settings)
         store_score(home, name, job.data.train.ids, values, _made_by(given, choice.score, choice.score_settings))
     write_view(job, seed)

@@ -10,12 +10,13 @@ from torch import nn
 from moso.data.samples import Samples
 from moso.evidence import terms_path
 from moso.evidence.layout import part_name, piece_name, reference_name
-from moso.evidence_kinds import KINDS, EvidenceKind
-from moso.evidence_kinds.step_terms import terms_folder
+from moso.evidence_kinds import EvidenceKind
+from moso.evidence_kinds.registry import KINDS
+from moso.evidence_kinds.step_terms import TERMS
 from moso.gradients import Loss, Risk
 from moso.progress import Progress, silent
 from moso.run.job import Job
-from moso.run.pieces import Piece
+from moso.run.pieces import PartitionPiece, Piece
 from moso.run.scoring import score_partition, scoring_team
 from moso.run.seed_evidence import SeedEvidence
 from moso.run.training import at_start, checkpoints, computed, network, network_name
@@ -84,12 +85,12 @@ class Measurement(SeedEvidence):
     @property
     def loader_workers(self) -> int:
         """The processes that load data."""
-        return self.job.effort.loader_workers
+        return self.job.runtime.loader_workers
 
     @property
     def checkpoint_seconds(self) -> float:
         """How often a long measurement saves where it is."""
-        return self.job.effort.checkpoint_seconds
+        return self.job.runtime.checkpoint_seconds
 
     def network(self, index: int | None = None) -> nn.Module:
         """The network that the kind is measured from, at its moment; of another index if one is given."""
@@ -116,11 +117,8 @@ class Measurement(SeedEvidence):
 
 
 @dataclass(frozen=True)
-class ScorePartition(Piece):
+class ScorePartition(PartitionPiece):
     """Measure the step terms of one partition at every sampled step that has none yet."""
-
-    seed: int
-    part: int
 
     kind = "score"
 
@@ -129,11 +127,6 @@ class ScorePartition(Piece):
         """The partition's name."""
         return piece_name(self.seed, f"{self.folder}/score")
 
-    @property
-    def folder(self) -> str:
-        """The partition's folder."""
-        return part_name(self.part)
-
     def is_shared(self, job: Job) -> bool:
         """Whether all processes of a team do it together."""
         return scoring_team(job).size > 1
@@ -141,7 +134,7 @@ class ScorePartition(Piece):
     def is_complete(self, job: Job) -> bool:
         """Whether every sampled step has its terms."""
         given = SeedEvidence(job, self.seed)
-        steps = map(partial(terms_path, terms_folder(given.home, self.part)), given.time_steps(self.part))
+        steps = map(partial(terms_path, TERMS.path(given.home, self.part)), given.time_steps(self.part))
         return all(path.exists() for path in steps)
 
     def perform(self, job: Job, progress: Progress) -> None:

@@ -40,12 +40,12 @@ def running(directory: RunDirectory) -> list[Running]:
 
 
 @contextmanager
-def watched(
+def heartbeat(
     directory: RunDirectory, stage: str, piece: str, progress: Progress, seconds: float = math.inf
 ) -> Iterator[Progress]:
     """A progress callable that leaves a sign of the piece now and every few seconds, and an event if it fails."""
     often = directory.watch_seconds if directory.copy else max(_LEAST_SECONDS, min(directory.watch_seconds, seconds))
-    signs = _Signs(directory, stage, piece, progress, often)
+    signs = _Heartbeat(directory, stage, piece, progress, often)
     try:
         yield signs
     except MosoError as problem:
@@ -55,7 +55,7 @@ def watched(
         signs.end()
 
 
-class _Signs:
+class _Heartbeat:
     """Passes progress on, and writes it down now and then."""
 
     def __init__(self, directory: RunDirectory, stage: str, piece: str, progress: Progress, seconds: float) -> None:

@@ -18,9 +18,10 @@ import pyarrow.csv as pv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from moso.configuration.resolved_method import Choice
+from moso import errors
+from moso.configuration.resolved_method import ResolvedMethod
 from moso.data.samples import Samples
-from moso.errors import MosoError, unknown_name
+from moso.errors import unknown_name
 from moso.evaluation.baselines import BASELINES
 from moso.evaluation.summary import FULL
 from moso.methods import Method, methods
@@ -38,17 +39,17 @@ _SCORE_FORMS = "an .npy, .parquet or .csv file"
 _LIST_FORMS = "an .npy, .parquet, .csv or .txt file"
 
 
-def find_choices(job: Job, given: Sequence[Choice | Pair] = ()) -> list[Choice]:
+def find_choices(job: Job, given: Sequence[ResolvedMethod | Pair] = ()) -> list[ResolvedMethod]:
     """Choices, by (method, selector) or as they are, each of them possible; without any, those of the run."""
-    found = [one if isinstance(one, Choice) else find_choice(job, *one) for one in given]
+    found = [one if isinstance(one, ResolvedMethod) else find_choice(job, *one) for one in given]
     for choice in found:
         problem = job.configuration.problem(choice)
         if problem is not None:
-            raise MosoError(problem)
+            raise errors.MethodImpossible(problem)
     return found or job.configuration.choices()
 
 
-def find_choice(job: Job, method: str, selector: str | Selector | None = None) -> Choice:
+def find_choice(job: Job, method: str, selector: str | Selector | None = None) -> ResolvedMethod:
     """A choice by name: one of the registered methods, or a score or list that the user put into the run."""
     known = methods()
     if method in known:
@@ -65,25 +66,25 @@ def find_choice(job: Job, method: str, selector: str | Selector | None = None) -
     return replace(choice, is_own=True)
 
 
-def keep_scores(job: Job, name: str, path: Path, hard: Hard | None = None) -> None:
+def import_scores(job: Job, name: str, path: Path, hard: Hard | None = None) -> None:
     """Put a score of the user's into the run, the same under every seed."""
     _check_name(name)
-    values = own_scores(path, job.data.train)
+    values = read_imported_scores(path, job.data.train)
     for seed in job.configuration.all_seeds():
         home = job.directory.of_seed(job.configuration, seed)
         before = read_scores(home).get(name)
         if before is not None and not np.array_equal(before, values):
-            raise MosoError(f"{job.directory} has other scores of the name {name!r} already; give these another")
+            raise errors.NameTaken(f"{job.directory} has other scores of the name {name!r} already; give these another")
         note = {"score": name, "seed": seed, "own": True, "file": path.name, "keep": "high", "hard": hard}
         store_score(home, name, job.data.train.ids, values, note)
         write_view(job, seed)
 
 
-def keep_list(job: Job, name: str, path: Path) -> tuple[Choice, float]:
+def import_list(job: Job, name: str, path: Path) -> tuple[ResolvedMethod, float]:
     """Put a list of the user's into the run as a selection, the same under every seed; and the ratio it removes."""
     _check_name(name)
     train = job.data.train
-    kept = own_positions(path, train)
+    kept = read_imported_list(path, train)
     # A list as long as what a ratio of the run keeps belongs to that ratio.
     ratios = (one for one in job.configuration.ratios if kept_count(len(train), one) == len(kept))
     ratio = next(ratios, 1 - len(kept) / len(train))
@@ -91,20 +92,20 @@ def keep_list(job: Job, name: str, path: Path) -> tuple[Choice, float]:
     for before in all_selections(job.directory.root):
         own = before.method == name and before.selector == LISTED
         if own and not np.array_equal(read_selection(job.directory.root, before), stays):
-            raise MosoError(f"{job.directory} has another list of the name {name!r} already; give this another")
+            raise errors.NameTaken(f"{job.directory} has another list of the name {name!r} already; give this another")
     for seed in job.configuration.all_seeds():
         write_selection(job.directory.root, Selection(name, LISTED, ratio, seed), train.ids, kept)
     write_selections_view(job.directory.root)
     return listed(name), ratio
 
 
-def listed(name: str) -> Choice:
+def listed(name: str) -> ResolvedMethod:
     """The choice that a list of the user's is."""
     selector = Selector(LISTED, "what the user says", _is_there, frozenset())
-    return Choice(name, None, selector, Settings(), Settings(), is_own=True)
+    return ResolvedMethod(name, None, selector, Settings(), Settings(), is_own=True)
 
 
-def ratios_of(job: Job, choice: Choice, ratios: Sequence[float] = ()) -> Sequence[float]:
+def ratios_of(job: Job, choice: ResolvedMethod, ratios: Sequence[float] = ()) -> Sequence[float]:
     """The ratios a choice is made at: those asked for, those of the run, or what a list of the user's removes."""
     if choice.selector.name != LISTED:
         return ratios or job.configuration.ratios
@@ -112,12 +113,12 @@ def ratios_of(job: Job, choice: Choice, ratios: Sequence[float] = ()) -> Sequenc
     return sorted({one.ratio for one in mine if one.selector == LISTED})
 
 
-def own_scores(path: Path, samples: Samples) -> NDArray[np.float64]:
+def read_imported_scores(path: Path, samples: Samples) -> NDArray[np.float64]:
     """A score of the user's in data set order, one finite number for every sample."""
     if path.suffix == ".npy":
         values = _array(path, "a score")
         if values.ndim != 1 or values.dtype.kind not in "fiu":
-            raise MosoError(f"{path} holds {values.dtype} {values.shape}; a score is one number a sample")
+            raise errors.ShapeMismatch(f"{path} holds {values.dtype} {values.shape}; a score is one number a sample")
         found, ids = values.astype(np.float64), None
     else:
         table = _table(path, _SCORE_FORMS)
@@ -125,15 +126,17 @@ def own_scores(path: Path, samples: Samples) -> NDArray[np.float64]:
         found = table[name].cast(pa.float64()).to_numpy(zero_copy_only=False)
         ids = table["id"] if "id" in table.column_names else None
     if ids is None and len(found) != len(samples):
-        raise MosoError(f"{path} has {len(found)} scores for {len(samples)} samples; give one each, or a column 'id'")
+        raise errors.LengthMismatch(
+            f"{path} has {len(found)} scores for {len(samples)} samples; give one each, or a column 'id'"
+        )
     scores = found if ids is None else _by_id(path, ids, found, samples)
     if not np.isfinite(scores).all():
         bad = samples.ids[int(np.argmin(np.isfinite(scores)))]
-        raise MosoError(f"{path} has no finite score for sample {bad}; every sample needs one")
+        raise errors.ValuesNotFinite(f"{path} has no finite score for sample {bad}; every sample needs one")
     return scores
 
 
-def own_positions(path: Path, samples: Samples) -> NDArray[np.int64]:
+def read_imported_list(path: Path, samples: Samples) -> NDArray[np.int64]:
     """The positions that a list of the user's keeps, ascending, none twice."""
     if path.suffix == ".npy":
         values = _array(path, "a list")
@@ -142,19 +145,23 @@ def own_positions(path: Path, samples: Samples) -> NDArray[np.int64]:
         elif values.ndim == 1 and values.dtype.kind in "iu":
             positions = values.astype(np.int64)
         else:
-            raise MosoError(
+            raise errors.ShapeMismatch(
                 f"{path} holds {values.dtype} {values.shape}; a list is positions, or true and false for every sample"
             )
     else:
         positions = _positions(path, _ids(path), samples)
     outside = (positions < 0) | (positions >= len(samples))
     if outside.any():
-        raise MosoError(f"{path} keeps position {positions[np.argmax(outside)]}, but there are {len(samples)} samples")
+        raise errors.SampleUnknown(
+            f"{path} keeps position {positions[np.argmax(outside)]}, but there are {len(samples)} samples"
+        )
     unique = np.unique(positions)
     if len(unique) != len(positions):
-        raise MosoError(f"{path} names {len(positions) - len(unique)} samples twice; each stays once or not at all")
+        raise errors.IdsNotUnique(
+            f"{path} names {len(positions) - len(unique)} samples twice; each stays once or not at all"
+        )
     if len(unique) == 0:
-        raise MosoError(f"{path} keeps nothing; at least one sample has to stay")
+        raise errors.DataEmpty(f"{path} keeps nothing; at least one sample has to stay")
     return unique
 
 
@@ -164,7 +171,9 @@ def _ids(path: Path) -> pa.ChunkedArray:
         return pa.chunked_array([pa.array([line for line in lines if line], pa.string())])
     table = _table(path, _LIST_FORMS)
     if "id" not in table.column_names:
-        raise MosoError(f"{path} has no column 'id' (it has: {', '.join(table.column_names)}); it names what stays")
+        raise errors.ColumnMissing(
+            f"{path} has no column 'id' (it has: {', '.join(table.column_names)}); it names what stays"
+        )
     return table.filter(table["kept"])["id"] if "kept" in table.column_names else table["id"]
 
 
@@ -174,10 +183,14 @@ def _by_id(path: Path, ids: pa.ChunkedArray, values: NDArray[np.float64], sample
     found[positions] = values
     seen[positions] = True
     if len(positions) != seen.sum():
-        raise MosoError(f"{path} has {len(positions) - int(seen.sum())} ids twice; every sample has one score")
+        raise errors.IdsNotUnique(
+            f"{path} has {len(positions) - int(seen.sum())} ids twice; every sample has one score"
+        )
     if not seen.all():
         missing = samples.ids[int(np.argmin(seen))]
-        raise MosoError(f"{path} has no score for sample {missing} ({int((~seen).sum())} are missing in all)")
+        raise errors.LengthMismatch(
+            f"{path} has no score for sample {missing} ({int((~seen).sum())} are missing in all)"
+        )
     return found
 
 
@@ -185,13 +198,15 @@ def _positions(path: Path, ids: pa.ChunkedArray, samples: Samples) -> NDArray[np
     try:
         cast = ids.cast(samples.ids.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as problem:
-        raise MosoError(
+        raise errors.ColumnType(
             f"the ids of {path} are {ids.type}, those of the data {samples.ids.type}: {problem}"
         ) from problem
     found = pc.index_in(cast, samples.ids)
     if found.null_count:
         unknown = cast.filter(pc.is_null(found))[0]
-        raise MosoError(f"{path} names sample {unknown}, which the data does not have ({found.null_count} such in all)")
+        raise errors.SampleUnknown(
+            f"{path} names sample {unknown}, which the data does not have ({found.null_count} such in all)"
+        )
     positions: NDArray[np.int64] = found.to_numpy(zero_copy_only=False).astype(np.int64)
     return positions
 
@@ -204,7 +219,7 @@ def _number_column(path: Path, table: pa.Table) -> str:
     ]
     if "score" in others or len(others) == 1:
         return "score" if "score" in others else str(others[0])
-    raise MosoError(
+    raise errors.DataAmbiguous(
         f"{path} has {len(others)} columns of numbers ({', '.join(table.column_names)}); call the right one 'score'"
     )
 
@@ -217,15 +232,15 @@ def _table(path: Path, forms: str) -> pa.Table:
             case ".csv":
                 return pv.read_csv(path)
     except (OSError, pa.ArrowInvalid) as problem:
-        raise MosoError(f"{path} cannot be read: {problem}") from problem
-    raise MosoError(f"{path} is not {forms}")
+        raise errors.FileUnreadable(f"{path} cannot be read: {problem}") from problem
+    raise errors.FileUnreadable(f"{path} is not {forms}")
 
 
 def _array(path: Path, what: str) -> NDArray[Any]:
     try:
         found: NDArray[Any] = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as problem:
-        raise MosoError(f"{path} cannot be read as {what}: {problem}") from problem
+        raise errors.FileUnreadable(f"{path} cannot be read as {what}: {problem}") from problem
     return found
 
 
@@ -233,14 +248,14 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as problem:
-        raise MosoError(f"{path} cannot be read: {problem}") from problem
+        raise errors.FileUnreadable(f"{path} cannot be read: {problem}") from problem
 
 
 def _check_name(name: str) -> None:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-        raise MosoError(f"{name!r} is no name; use letters, digits, dots, dashes and underscores")
+        raise errors.SettingInvalid(f"{name!r} is no name; use letters, digits, dots, dashes and underscores")
     if name in methods() or name in (FULL, *BASELINES):
-        raise MosoError(f"{name!r} is the name of something of moso's own; give yours another")
+        raise errors.NameTaken(f"{name!r} is the name of something of moso's own; give yours another")
 
 
 def _own_names(job: Job) -> list[str]:

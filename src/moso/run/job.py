@@ -10,15 +10,16 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from moso.configuration.configuration import Configuration, available_device
+from moso import errors
+from moso.configuration import Configuration
+from moso.configuration.configuration import available_device
 from moso.data.dataset import DataSet
 from moso.data.partitions import partition
 from moso.data.samples import outputs
-from moso.errors import MosoError
 from moso.evaluation.metrics import Metric, PerSample, accuracy, mean_loss, measured, own_metric, r_squared
 from moso.evidence import Estimator, ParameterFilter, sample_steps
 from moso.evidence.estimators import IN_RUN
-from moso.evidence_kinds import needs_surrogates
+from moso.evidence_kinds.registry import needs_surrogates
 from moso.gradients import Loss, Risk, SampleRisk
 from moso.models import build_model, classifier_head
 from moso.results.directory import RunDirectory
@@ -36,7 +37,7 @@ ModelFactory = Callable[[int], nn.Module]
 
 
 @dataclass(frozen=True)
-class Effort:
+class Runtime:
     """How the work is done without changing its result; a `team` of processes changes it by rounding alone."""
 
     loader_workers: int = 0
@@ -57,19 +58,19 @@ class Job:
     data: DataSet
     build: ModelFactory | None = None
     own_loss: Loss | None = None
-    effort: Effort = Effort()
+    runtime: Runtime = Runtime()
     own_metric: PerSample | None = None
     own_risk: Risk | None = None
     _partitions: dict[int, list[NDArray[np.int64]]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def open(
-        cls, place: Path | RunDirectory, configuration: Configuration | None = None, effort: Effort | None = None
+        cls, place: Path | RunDirectory, configuration: Configuration | None = None, runtime: Runtime | None = None
     ) -> "Job":
         """The job of a run directory whose data can be opened by name."""
         directory = RunDirectory(place) if isinstance(place, Path) else place
         configuration = configuration or directory.configuration()
-        return cls(directory, configuration, load_data(configuration), effort=effort or Effort())
+        return cls(directory, configuration, load_data(configuration), runtime=runtime or Runtime())
 
     @property
     def device(self) -> torch.device:
@@ -101,15 +102,17 @@ class Job:
                 return None
             case "validation":
                 if self.data.validation is None:
-                    raise MosoError(
+                    raise errors.SettingMissing(
                         "--risk validation needs validation data: give --validation NAME, or hold a share of the "
                         "training data out with --validation-share 0.1"
                     )
                 view, count = self.data.validation.evaluation_view(), len(self.data.validation)
-                return SampleRisk(view, np.arange(count), loader_workers=self.effort.loader_workers)
+                return SampleRisk(view, np.arange(count), loader_workers=self.runtime.loader_workers)
             case "own":
                 if self.own_risk is None:
-                    raise MosoError("--risk own is a function of yours that no file holds; use moso.prune(risk=...)")
+                    raise errors.SettingsConflict(
+                        "--risk own is a function of yours that no file holds; use moso.prune(risk=...)"
+                    )
                 return self.own_risk
 
     @cached_property
@@ -150,7 +153,7 @@ class Job:
         """How the terms of recorded steps are found."""
         c = self.configuration
         if c.estimator == "in-run":
-            raise MosoError(
+            raise errors.StageIncomplete(
                 "in-run terms are collected while surrogates train, and some are missing; "
                 "remove the run's state folder to train them again, or use another --out"
             )
@@ -176,7 +179,9 @@ class Job:
         c = self.configuration
         if c.classless == bool(self.data.train.classes):
             found = "classes" if self.data.train.classes else "no classes"
-            raise MosoError(f"the configuration says classless = {str(c.classless).lower()}, but the data has {found}")
+            raise errors.DataChanged(
+                f"the configuration says classless = {str(c.classless).lower()}, but the data has {found}"
+            )
         self.risk()
         surrogates = needs_surrogates(c.needs()) or c.partitions == 1
         for seed in c.all_seeds() if surrogates else ():

@@ -15,24 +15,22 @@ from torch import nn
 
 from moso.evidence import Recorder, terms_path, write_terms
 from moso.evidence.estimators import IN_RUN
-from moso.evidence.layout import part_name, piece_name, reference_name
-from moso.evidence_kinds import ADJOINT
-from moso.evidence_kinds.step_terms import terms_folder
+from moso.evidence.layout import piece_name, reference_name
+from moso.evidence_kinds.step_terms import TERMS
+from moso.evidence_kinds.training_adjoint import ADJOINT
 from moso.progress import Progress
 from moso.randomness import key
 from moso.run.job import Job
-from moso.run.pieces import Piece
+from moso.run.pieces import PartitionPiece, Piece
 from moso.run.training import Training, at_start, is_trained, train_network
 from moso.training.in_run import InRun
 from moso.training.loop import OnStep
 
 
 @dataclass(frozen=True)
-class TrainSurrogate(Piece):
+class TrainSurrogate(PartitionPiece):
     """Train the surrogate of one partition; it leaves its trajectory, its history, its network and what was asked."""
 
-    seed: int
-    part: int
     columns: tuple[str, ...] = ()
     early: bool = False
     final: bool = False
@@ -45,11 +43,6 @@ class TrainSurrogate(Piece):
     def name(self) -> str:
         """The partition's name."""
         return piece_name(self.seed, self.folder)
-
-    @property
-    def folder(self) -> str:
-        """The partition's folder."""
-        return part_name(self.part)
 
     def training(self, job: Job) -> tuple[Path, Training]:
         """The seed's folder, and what is to be trained and left."""
@@ -143,7 +136,7 @@ def _recording(job: Job, home: Path, training: Training) -> OnStep:
 
 
 def _in_run(job: Job, seed: int, part: int) -> InRun:
-    folder = terms_folder(job.directory.of_seed(job.configuration, seed), part)
+    folder = TERMS.path(job.directory.of_seed(job.configuration, seed), part)
     positions = job.partitions(seed)[part]
     return InRun(
         positions,

@@ -6,12 +6,14 @@ job; executors know nothing of what it does. One class per kind: networks (`netw
 """
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
+from moso.evidence.layout import part_name
 from moso.evidence_kinds.kind import Stage
 from moso.progress import Progress
-from moso.run.heartbeat import watched
+from moso.run.heartbeat import heartbeat
 from moso.run.job import Job
-from moso.run.profiling import noted
+from moso.run.profiling import record_cost
 from moso.training.loop import threads
 
 _STAGE_LABELS: dict[Stage, str] = {"train": "all networks", "score": "all scoring", "evaluate": "all retraining"}
@@ -66,13 +68,26 @@ class Piece(ABC):
         return self.folder in folders and ("shards" not in folders or last.startswith(self.shards_read))
 
 
+@dataclass(frozen=True)
+class PartitionPiece(Piece):
+    """A piece of one partition's work."""
+
+    seed: int
+    part: int
+
+    @property
+    def folder(self) -> str:
+        """The partition's folder."""
+        return part_name(self.part)
+
+
 def perform(job: Job, piece: Piece, progress: Progress) -> None:
     """Do a piece of work with the configured number of threads."""
-    seen = watched(job.directory, piece.kind, piece.name, progress, job.effort.checkpoint_seconds)
+    seen = heartbeat(job.directory, piece.kind, piece.name, progress, job.runtime.checkpoint_seconds)
     with (
         job.directory.shared(piece.wants),
         threads(job.configuration.threads),
-        noted(job.directory, piece.kind, piece.name),
+        record_cost(job.directory, piece.kind, piece.name),
         seen as watching,
     ):
         piece.perform(job, watching)

@@ -33,7 +33,7 @@ def measuring(note: Callable[[float, int | None], None]) -> Iterator[None]:
 
 
 @contextmanager
-def noted(directory: RunDirectory, what: str, piece: str) -> Iterator[None]:
+def record_cost(directory: RunDirectory, what: str, piece: str) -> Iterator[None]:
     """Measure a stretch of work and note it among the run's events as `measured`; the last note of a piece counts."""
 
     def note(seconds: float, peak: int | None) -> None:

@@ -11,7 +11,7 @@ from moso.evaluation.metrics import measured
 from moso.evaluation.summary import ACCURACY
 from moso.files import clear_away, write_json
 from moso.progress import Progress
-from moso.results.retrainings import Cell, cell_path
+from moso.results.retrainings import Retraining, retraining_path
 from moso.results.selections import read_selection
 from moso.run.job import Job
 from moso.run.pieces import Piece
@@ -22,51 +22,51 @@ from moso.training.loop import TrainingData, train
 
 @dataclass(frozen=True)
 class Retrain(Piece):
-    """Retrain and test one cell."""
+    """Retrain and test one retraining of the run."""
 
-    cell: Cell
+    retraining: Retraining
 
     kind = "evaluate"
     stage = "evaluate"
 
     @property
     def name(self) -> str:
-        """The cell's digest."""
-        return self.cell.digest()
+        """The retraining's digest."""
+        return self.retraining.digest()
 
     def is_complete(self, job: Job) -> bool:
         """Whether the result is there."""
-        return cell_path(job.directory.root, self.cell).exists()
+        return retraining_path(job.directory.root, self.retraining).exists()
 
     def perform(self, job: Job, progress: Progress) -> None:
         """Train and test, unless the result is there."""
         if self.is_complete(job):
             return
-        cell, recipe = self.cell, job.configuration.retraining
-        everything = job.training_data(recipe, np.arange(len(job.data.train)), cell.seed)
-        data, samples = _retraining_data(job, cell, everything)
-        total = recipe.epochs * everything.steps_per_epoch(recipe.batch_size) if cell.match == "steps" else None
-        if cell.method == FEWER_STEPS:
-            total = recipe.epochs * -(-kept_count(len(job.data.train), cell.ratio) // recipe.batch_size)
-        model = job.model(cell.seed, network=cell.network)
+        own, recipe = self.retraining, job.configuration.retraining
+        everything = job.training_data(recipe, np.arange(len(job.data.train)), own.seed)
+        data, samples = _retraining_data(job, own, everything)
+        total = recipe.epochs * everything.steps_per_epoch(recipe.batch_size) if own.match == "steps" else None
+        if own.method == FEWER_STEPS:
+            total = recipe.epochs * -(-kept_count(len(job.data.train), own.ratio) // recipe.batch_size)
+        model = job.model(own.seed, network=own.network)
         position = job.directory.root / "state" / f"retrain-{self.name}" / "position.safetensors"
         history = train(
             model,
             data,
             recipe,
-            seed=cell.seed,
+            seed=own.seed,
             total_steps=total,
             loss=job.loss,
             checkpoints=checkpoints(job, position, "evaluate", self.name),
-            loader_workers=job.effort.loader_workers,
+            loader_workers=job.runtime.loader_workers,
             progress=progress,
-            label=f"retraining {cell.title()}, seed {cell.seed}",
-            team=job.effort.team,
+            label=f"retraining {own.title()}, seed {own.seed}",
+            team=job.runtime.team,
         )
-        if not job.effort.team.leads:
+        if not job.runtime.team.leads:
             return
-        path, result = cell_path(job.directory.root, cell), _tested(job, model)
-        write_json(path, {**asdict(cell), "samples": samples, **result, "loss": history.loss})
+        path, result = retraining_path(job.directory.root, own), _tested(job, model)
+        write_json(path, {**asdict(own), "samples": samples, **result, "loss": history.loss})
         clear_away(position.parent)
 
 
@@ -74,7 +74,7 @@ def _tested(job: Job, model: nn.Module) -> dict[str, Any]:
     test = job.data.test
     assert test is not None, "the evaluate stage refuses data without a test split"
     view, metric, everything = test.evaluation_view(), job.metric, np.arange(len(test))
-    values = measured(model, view, everything, metric, loader_workers=job.effort.loader_workers)
+    values = measured(model, view, everything, metric, loader_workers=job.runtime.loader_workers)
     measure = metric.measure
     scale = 100.0 if measure.unit == "%" else 1.0
     found = {
@@ -90,12 +90,12 @@ def _tested(job: Job, model: nn.Module) -> dict[str, Any]:
     return {**found, "class_correct": correct, "class_count": np.bincount(test.labels, minlength=classes).tolist()}
 
 
-def _retraining_data(job: Job, cell: Cell, everything: TrainingData) -> tuple[TrainingData, int]:
-    """What a cell learns from, and how many samples an epoch of it has."""
-    if cell.is_full_data or cell.method == FEWER_STEPS:
+def _retraining_data(job: Job, retraining: Retraining, everything: TrainingData) -> tuple[TrainingData, int]:
+    """What a retraining learns from, and how many samples an epoch of it has."""
+    if retraining.is_full_data or retraining.method == FEWER_STEPS:
         return everything, len(everything.positions)
-    if cell.method == RS2:
-        size = kept_count(len(everything.positions), cell.ratio)
+    if retraining.method == RS2:
+        size = kept_count(len(everything.positions), retraining.ratio)
         return FreshSubsets(everything.view, everything.positions, everything.keys, size), size
-    kept = np.flatnonzero(read_selection(job.directory.root, cell.selection()))
+    kept = np.flatnonzero(read_selection(job.directory.root, retraining.selection()))
     return replace(everything, positions=kept), len(kept)

@@ -12,14 +12,14 @@ from moso.evidence.measure import checked, prepared
 from moso.gradients import directional_derivatives, gradient_sums, mean_of, risk_gradient
 from moso.progress import Progress
 from moso.run.job import Job
-from moso.run.scoring_view import as_seen
+from moso.run.scoring_view import scoring_view
 from moso.run.training import computed
 from moso.training.team import ALONE, Team
 
 
 def scoring_team(job: Job) -> Team:
     """Who scores a partition together; the cheaper estimators keep what they know of all samples in one process."""
-    return job.effort.team if job.configuration.estimator == "exact" else ALONE
+    return job.runtime.team if job.configuration.estimator == "exact" else ALONE
 
 
 def score_partition(job: Job, progress: Progress, seed: int, part: int) -> None:
@@ -35,7 +35,7 @@ def score_partition(job: Job, progress: Progress, seed: int, part: int) -> None:
     for number, point in enumerate(trajectory, 1):
         if point.step in missing:
             started = time.monotonic()
-            view, seen = as_seen(job, seed, part, point)
+            view, seen = scoring_view(job, seed, part, point)
             if team.size > 1:
                 terms = _terms_of_team(job, team, seen, view, positions, seed)
             else:
@@ -47,7 +47,7 @@ def score_partition(job: Job, progress: Progress, seed: int, part: int) -> None:
                     loss=job.loss,
                     batch_size=job.configuration.score_batch_size,
                     parameters=job.parameter_filter,
-                    loader_workers=job.effort.loader_workers,
+                    loader_workers=job.runtime.loader_workers,
                     estimator=estimator,
                     risk=job.risk(),
                 )
@@ -69,7 +69,7 @@ def _terms_of_team(
         job.loss,
         job.configuration.score_batch_size,
         job.parameter_filter,
-        job.effort.loader_workers,
+        job.runtime.loader_workers,
     )
     mine, risk = team.share(positions), job.risk()
     if risk is None:

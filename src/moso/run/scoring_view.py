@@ -6,7 +6,7 @@ from moso.evidence.renewed_statistics import renewed_statistics
 from moso.run.job import Job
 
 
-def as_seen(job: Job, seed: int, part: int, point: TrajectoryPoint) -> tuple[View, TrajectoryPoint]:
+def scoring_view(job: Job, seed: int, part: int, point: TrajectoryPoint) -> tuple[View, TrajectoryPoint]:
     """The view that a partition's samples are scored through at a time step, and the network there.
 
     `evaluation`: samples without augmentation, batch-norm with the statistics that training had gathered. `training`:
@@ -25,6 +25,6 @@ def as_seen(job: Job, seed: int, part: int, point: TrajectoryPoint) -> tuple[Vie
         positions,
         batch_size=c.surrogate.batch_size,
         loss=job.loss,
-        loader_workers=job.effort.loader_workers,
+        loader_workers=job.runtime.loader_workers,
     )
     return view, renewed

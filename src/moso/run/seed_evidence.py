@@ -9,10 +9,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from moso.configuration.configuration import Configuration
-from moso.configuration.resolved_method import Choice
+from moso.configuration import Configuration
+from moso.configuration.resolved_method import ResolvedMethod
 from moso.evidence import class_errors
-from moso.evidence_kinds import PREDICTIONS, EvidenceKind, find_kind
+from moso.evidence_kinds import EvidenceKind
+from moso.evidence_kinds.out_of_sample import PREDICTIONS
+from moso.evidence_kinds.registry import find_kind
 from moso.run.job import Job
 from moso.scores import Form, find_score
 from moso.scores.dynamics.dual import mean_probability
@@ -87,7 +89,7 @@ class SeedEvidence:
         found: T = self._kept[kind.name]
         return found
 
-    def for_selector(self, choice: Choice) -> dict[str, Any]:
+    def for_selector(self, choice: ResolvedMethod) -> dict[str, Any]:
         """What `moso.select` is given besides scores and ids, all that the selector asks for and nothing else."""
         asked = choice.selector.needed(choice.settings)
         hard = None if choice.score is None or "hard" not in asked else choice.score.hard

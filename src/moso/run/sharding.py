@@ -21,18 +21,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from moso import errors
 from moso.data.views import split_evenly
-from moso.errors import MosoError
 from moso.evidence import StepTerms, Trajectory, TrajectoryPoint, read_state, terms_path, write_state, write_terms
 from moso.evidence.estimators import Load
 from moso.evidence.layout import part_name, piece_name
 from moso.evidence.measure import checked, prepared
-from moso.evidence_kinds.step_terms import terms_folder
+from moso.evidence_kinds.step_terms import TERMS
 from moso.files import clear_away
 from moso.gradients import Point, directional_derivatives, gradient_sums, mean_of
 from moso.progress import Progress
 from moso.run.job import Job
-from moso.run.pieces import Piece
+from moso.run.pieces import PartitionPiece, Piece
 from moso.run.training import computed
 
 _NORMS, _DOTS = "norms", "dots"
@@ -65,7 +65,7 @@ class ShardedStep:
     @property
     def terms(self) -> Path:
         """Where the step's terms go."""
-        return terms_path(terms_folder(self.home, self.part), self.step)
+        return terms_path(TERMS.path(self.home, self.part), self.step)
 
     @property
     def folder(self) -> Path:
@@ -82,7 +82,7 @@ class ShardedStep:
         for point in Trajectory.open(folder):
             if point.step == self.step:
                 return point
-        raise MosoError(f"{folder} has no step {self.step}; run `moso train` first")
+        raise errors.StageIncomplete(f"{folder} has no step {self.step}; run `moso train` first")
 
     def opened(self, point: TrajectoryPoint) -> tuple[Point, Load]:
         """The network at the step, and how its samples come in batches."""
@@ -95,27 +95,20 @@ class ShardedStep:
             job.loss,
             job.configuration.score_batch_size,
             job.parameter_filter,
-            job.effort.loader_workers,
+            job.runtime.loader_workers,
         )
 
 
 @dataclass(frozen=True)
-class _StepPiece(Piece):
+class _StepPiece(PartitionPiece):
     """A piece of one time step: of all shards together."""
 
-    seed: int
-    part: int
     step: int
 
     @property
     def name(self) -> str:
         """The partition, the step and the kind of work."""
         return piece_name(self.seed, f"{self.folder}/step-{self.step:08d}/{self.kind}")
-
-    @property
-    def folder(self) -> str:
-        """The partition's folder."""
-        return part_name(self.part)
 
     def perform(self, job: Job, progress: Progress) -> None:
         """Do it, and note what it took."""

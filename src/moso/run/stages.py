@@ -4,14 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from moso.configuration.resolved_method import Choice, together
+from moso import errors
+from moso.configuration.resolved_method import ResolvedMethod, all_needs
 from moso.data.samples import outputs
-from moso.errors import MosoError
 from moso.evaluation.standings import RANDOM
-from moso.evidence_kinds import TERMS, needed_kinds
+from moso.evidence_kinds.registry import needed_kinds
+from moso.evidence_kinds.step_terms import TERMS
 from moso.results.directory import surroundings
 from moso.results.overrides import find_overrides
-from moso.results.retrainings import FULL, Cell, write_cells_view
+from moso.results.retrainings import FULL, Retraining, write_retrainings_view
 from moso.results.score_files import read_scores
 from moso.results.selections import Selection, write_selection, write_selections_view
 from moso.run.computed_scores import write_scores
@@ -20,15 +21,15 @@ from moso.run.imported_scores import (
     Pair,
     find_choice,
     find_choices,
-    keep_list,
-    keep_scores,
-    own_positions,
-    own_scores,
+    import_list,
+    import_scores,
     ratios_of,
+    read_imported_list,
+    read_imported_scores,
 )
 from moso.run.job import Job
 from moso.run.pieces import Piece
-from moso.run.profiling import noted
+from moso.run.profiling import record_cost
 from moso.run.retraining_piece import Retrain
 from moso.run.seed_evidence import SeedEvidence
 from moso.run.sharding import sharded_rounds
@@ -37,7 +38,7 @@ from moso.run.work_plan import measuring, training
 from moso.selection import select
 
 # By name, or resolved.
-Chosen = Choice | Pair
+Chosen = ResolvedMethod | Pair
 
 
 class Executor(Protocol):
@@ -64,7 +65,7 @@ def begin(job: Job) -> None:
         fingerprint["validation"] = job.data.validation.fingerprint()
     before = job.directory.manifest().get("dataset")
     if before is not None and before["fingerprint"] != fingerprint:
-        raise MosoError(
+        raise errors.DataChanged(
             f"the data of {job.configuration.dataset} is not what it was when {job.directory} was begun "
             "(its fingerprint differs); use another --out for the new data"
         )
@@ -101,13 +102,13 @@ def _drawn_ids(job: Job) -> list[int | str]:
 
 def train_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = ()) -> None:
     """Train the networks that leave what these choices need, under all seeds; without any, those of the run."""
-    _train(job, executor, together(find_choices(job, choices)))
+    _train(job, executor, all_needs(find_choices(job, choices)))
 
 
 def score_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = ()) -> None:
     """Gather the evidence that these choices need and write their scores under all seeds."""
     chosen = find_choices(job, choices)
-    gather(job, executor, together(chosen))
+    gather(job, executor, all_needs(chosen))
     for seed in job.configuration.all_seeds():
         write_scores(job, seed, chosen)
 
@@ -149,12 +150,12 @@ def select_stage(job: Job, choices: Sequence[Chosen] = (), ratios: Sequence[floa
         for choice in chosen:
             name = None if choice.score is None else choice.score.name
             if name is not None and name not in scores:
-                raise MosoError(f"score {name} is not in {job.directory}; run `moso score` first")
+                raise errors.StageIncomplete(f"score {name} is not in {job.directory}; run `moso score` first")
             given = evidence.for_selector(choice)
             decided = find_overrides(job.directory.root, choice.overrides, train)
             for ratio in ratios or c.ratios:
                 made_by = Selection(choice.method, choice.selector.name, ratio, seed, choice.parameters)
-                with noted(job.directory, "select", made_by.digest()):
+                with record_cost(job.directory, "select", made_by.digest()):
                     kept = select(
                         None if name is None else scores[name],
                         ratio=ratio,
@@ -172,13 +173,13 @@ def select_stage(job: Job, choices: Sequence[Chosen] = (), ratios: Sequence[floa
     _stage_done(job, "select")
 
 
-def _check_evidence(job: Job, choice: Choice) -> None:
+def _check_evidence(job: Job, choice: ResolvedMethod) -> None:
     """Refuse to choose without what the selector needs, with the command that brings it."""
     asked = choice.selector_needs() - {"labels"}
     pieces = [*training(job, asked), *measuring(job, asked)]
     if not all(piece.is_complete(job) for piece in pieces):
         named = f"--method {choice.method} --selector {choice.selector.name}"
-        raise MosoError(
+        raise errors.StageIncomplete(
             f"selector {choice.selector.name!r} needs {', '.join(sorted(asked))}, which {job.directory} does not "
             f"have yet; run `moso score {job.directory} {named}` first"
         )
@@ -187,29 +188,31 @@ def _check_evidence(job: Job, choice: Choice) -> None:
 def evaluate_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = (), ratios: Sequence[float] = ()) -> None:
     """Retrain on what every selection keeps, and on all data; test each."""
     if job.data.test is None:
-        raise MosoError("there is no test data to measure anything on")
+        raise errors.SplitMissing("there is no test data to measure anything on")
     _perform(job, executor, "evaluate", evaluation_pieces(job, choices, ratios))
-    write_cells_view(job.directory.root)
+    write_retrainings_view(job.directory.root)
 
 
 def evaluation_pieces(job: Job, choices: Sequence[Chosen] = (), ratios: Sequence[float] = ()) -> list[Piece]:
     """The retrainings of this run, its baselines among them, full data first."""
     c, chosen = job.configuration, find_choices(job, choices)
-    cells = []
+    retrainings = []
     for seed in c.all_seeds():
         network = c.retrain_model or c.model
-        cells.append(Cell(FULL, "none", 0.0, seed, network, c.recipe, c.match))
+        retrainings.append(Retraining(FULL, "none", 0.0, seed, network, c.recipe, c.match))
         for choice in chosen:
             name = choice.selector.name
-            cells += [
-                Cell(choice.method, name, ratio, seed, network, c.recipe, c.match, choice.parameters)
+            retrainings += [
+                Retraining(choice.method, name, ratio, seed, network, c.recipe, c.match, choice.parameters)
                 for ratio in ratios_of(job, choice, ratios)
             ]
         for ratio in ratios or c.ratios:
-            cells += [Cell(name, "none", ratio, seed, network, c.recipe, c.match) for name in c.retrained_baselines()]
+            retrainings += [
+                Retraining(name, "none", ratio, seed, network, c.recipe, c.match) for name in c.retrained_baselines()
+            ]
     # The longest first, so that no worker is left alone with one at the end.
-    cells.sort(key=lambda cell: cell.ratio)
-    return [Retrain(cell) for cell in cells]
+    retrainings.sort(key=lambda retraining: retraining.ratio)
+    return [Retrain(retraining) for retraining in retrainings]
 
 
 def _perform(job: Job, executor: Executor, stage: str, pieces: list[Piece]) -> None:
@@ -238,18 +241,18 @@ Named = Sequence[tuple[str, Path]]
 def check_own(job: Job, scores: Named, lists: Named) -> None:
     """Refuse scores and lists that cannot be read, before anything is computed."""
     for _, file in scores:
-        own_scores(file, job.data.train)
+        read_imported_scores(file, job.data.train)
     for _, file in lists:
-        own_positions(file, job.data.train)
+        read_imported_list(file, job.data.train)
 
 
 def compare(job: Job, executor: Executor, scores: Named = (), lists: Named = ()) -> None:
     """Train, score, select and retrain; what is done already is not done again."""
     c = job.configuration
     for name, file in scores:
-        keep_scores(job, name, file)
+        import_scores(job, name, file)
     own = [find_choice(job, name, selector) for name, _ in scores for selector in c.selectors or (None,)]
-    kept = [keep_list(job, name, file) for name, file in lists]
+    kept = [import_list(job, name, file) for name, file in lists]
     # What cannot be is refused now, before hours of training.
     choices = find_choices(job, [*c.choices(), *own])
     train_stage(job, executor, choices)

@@ -132,7 +132,7 @@ def train_network(
     replayed = ReplayRecorder(replay_folder(home, training.name), job.total_steps(training.positions))
 
     def step_made(model: nn.Module, optimizer: torch.optim.Optimizer, step: int, epoch: int) -> None:
-        if not job.effort.team.leads:
+        if not job.runtime.team.leads:
             return
         if on_step is not None:
             on_step(model, optimizer, step, epoch)
@@ -152,12 +152,12 @@ def train_network(
         dynamics=_recorder(job, home, training) if training.columns else None,
         stop_after=None if training.whole else early_step,
         checkpoints=checkpoints(job, position, "train", piece_name(training.seed, training.name)),
-        loader_workers=job.effort.loader_workers,
+        loader_workers=job.runtime.loader_workers,
         progress=progress,
         label=label,
-        team=job.effort.team,
+        team=job.runtime.team,
     )
-    if not job.effort.team.leads:
+    if not job.runtime.team.leads:
         return
     if training.whole:
         step = job.total_steps(training.positions)
@@ -207,9 +207,9 @@ def checkpoints(job: Job, path: Path, stage: str, name: str) -> Checkpoints:
             "epoch", stage=stage, piece=name, epoch=epoch, loss=round(loss, 6), learning_rate=round(learning_rate, 8)
         )
 
-    if not job.effort.team.leads:
+    if not job.runtime.team.leads:
         return Checkpoints(path, math.inf)
-    return Checkpoints(path, job.effort.checkpoint_seconds, saved, told)
+    return Checkpoints(path, job.runtime.checkpoint_seconds, saved, told)
 
 
 def computed(job: Job, stage: str, name: str, seconds: float) -> None:

@@ -1,15 +1,9 @@
 """The plan: which networks have to be trained, and what measured of them, for evidence of some names to be there."""
 
-from moso.evidence_kinds import (
-    DYNAMICS,
-    TERMS,
-    EvidenceKind,
-    averages,
-    columns,
-    needed_kinds,
-    needs_reference,
-    needs_surrogates,
-)
+from moso.evidence_kinds import EvidenceKind
+from moso.evidence_kinds.registry import averages, columns, needed_kinds, needs_reference, needs_surrogates
+from moso.evidence_kinds.step_terms import TERMS
+from moso.evidence_kinds.training_dynamics import DYNAMICS
 from moso.run.evidence_pieces import MeasureEvidence, ScorePartition
 from moso.run.job import Job
 from moso.run.network_pieces import TrainReference, TrainSurrogate

@@ -16,7 +16,7 @@ Source: Paul, Ganguli & Dziugaite, Deep Learning on a Data Diet, NeurIPS 2021.
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.evidence_kinds import EARLY_ERRORS
+from moso.evidence_kinds.early_training import EARLY_ERRORS
 from moso.scores.score import Score, ScoreInput
 
 

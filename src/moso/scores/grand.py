@@ -15,7 +15,7 @@ Source: Paul, Ganguli & Dziugaite, Deep Learning on a Data Diet, NeurIPS 2021.
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.evidence_kinds import EARLY_NORMS
+from moso.evidence_kinds.early_training import EARLY_NORMS
 from moso.scores.score import Score, ScoreInput
 
 

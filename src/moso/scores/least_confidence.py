@@ -12,7 +12,7 @@ Source: Coleman et al., Selection via Proxy: Efficient Data Selection for Deep L
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.evidence_kinds import FINAL
+from moso.evidence_kinds.final_outputs import FINAL
 from moso.scores.score import Score, ScoreInput
 
 

@@ -15,7 +15,7 @@ pruning by Guo et al., DeepCore, 2022.
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.evidence_kinds import FINAL
+from moso.evidence_kinds.final_outputs import FINAL
 from moso.scores.score import Score, ScoreInput
 
 

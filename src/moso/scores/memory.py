@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from moso import errors
 from moso.data.samples import id_keys
-from moso.errors import EvidenceMissingError
 from moso.evidence_kinds import EvidenceKind
 from moso.scores.score import Form
 
@@ -54,5 +54,5 @@ class MemoryInput:
         """What was given under the name of a kind, or of its column."""
         name = f"{kind.name}:{column}" if column else kind.name
         if name not in self.evidence:
-            raise EvidenceMissingError(f"the score needs {kind.description} ({name!r}), and none were given")
+            raise errors.EvidenceMissing(f"the score needs {kind.description} ({name!r}), and none were given")
         return cast(T, self.evidence[name])

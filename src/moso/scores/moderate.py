@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from moso.evidence_kinds import FEATURES
+from moso.evidence_kinds.reference_features import FEATURES
 from moso.scores.score import Score, ScoreInput
 from moso.settings import Settings
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from moso.columns import empty_column
 from moso.evidence import PartitionTerms, StepTerms
-from moso.evidence_kinds import TERMS
+from moso.evidence_kinds.step_terms import TERMS
 from moso.scores.score import Form, Score, ScoreInput
 
 

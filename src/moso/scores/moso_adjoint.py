@@ -18,7 +18,7 @@ Maclaurin et al., ICML 2015, and for the influence of samples by Hara et al., Ne
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.evidence_kinds import ADJOINT
+from moso.evidence_kinds.training_adjoint import ADJOINT
 from moso.scores.score import Score, ScoreInput
 
 

@@ -19,7 +19,7 @@ last layer and the damping are ours.
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.evidence_kinds import INFLUENCES
+from moso.evidence_kinds.parameter_influences import INFLUENCES
 from moso.scores.score import Score
 
 _ROWS = 4096  # samples at a time

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from moso.errors import ExtensionBrokenError
+from moso import errors
 from moso.evidence_kinds import EvidenceKind
 from moso.settings import Option, Settings, options, resolve
 
@@ -95,11 +95,11 @@ class Score:
         values = self.compute(given) if self.settings is None else self.compute(given, settings or self.resolved({}))
         values = np.asarray(values, dtype=np.float64)
         if values.shape != given.keys.shape:
-            raise ExtensionBrokenError(
+            raise errors.ExtensionBroken(
                 f"score {self.name!r} gave {values.shape} for {len(given.keys)} samples; one each is needed"
             )
         if np.isnan(values).any():
-            raise ExtensionBrokenError(
+            raise errors.ExtensionBroken(
                 f"score {self.name!r} left sample {given.ids[int(np.argmax(np.isnan(values)))]} without one"
             )
         return values

@@ -27,14 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from moso.errors import (
-    PackageMissingError,
-    SettingInvalidError,
-    SettingMissingError,
-    ShapeMismatchError,
-    ValuesNotFiniteError,
-)
-from moso.evidence_kinds import EMBEDDING
+from moso import errors
+from moso.evidence_kinds.label_free_embedding import EMBEDDING
 from moso.randomness import generator, key
 from moso.scores.score import Score, ScoreInput
 from moso.settings import Settings
@@ -115,7 +109,7 @@ def _by_faiss(rows: Rows, clusters: int, seed: int) -> Rows:
     try:
         import faiss
     except ImportError as problem:
-        raise PackageMissingError(
+        raise errors.PackageMissing(
             f"prototypes of more than {EXACT} samples are found by faiss, which is not installed; "
             'run `pip install "moso-prune[neighbours]"`'
         ) from problem
@@ -142,17 +136,17 @@ def _rows(rows: NDArray[Any], metric: Metric) -> Rows:
 
 def _check(features: NDArray[Any], clusters: int) -> None:
     if features.ndim != 2 or features.dtype.kind not in "fiu":
-        raise ShapeMismatchError(
+        raise errors.ShapeMismatch(
             f"features must be one row of numbers a sample, not {features.dtype} of shape {features.shape}"
         )
     if not 1 <= clusters <= len(features):
-        raise SettingInvalidError(
+        raise errors.SettingInvalid(
             f"{clusters} clusters of {len(features)} samples cannot be; there must be from 1 to {len(features)}"
         )
     for start in range(0, len(features), _CHUNK):
         finite = np.isfinite(features[start : start + _CHUNK]).all(axis=1)
         if not finite.all():
-            raise ValuesNotFiniteError(
+            raise errors.ValuesNotFinite(
                 f"the features of sample {start + int(np.argmin(finite))} are not all finite numbers"
             )
 
@@ -161,7 +155,7 @@ def _compute(given: ScoreInput, settings: SspSettings) -> NDArray[np.float64]:
     clusters = settings.clusters
     if not clusters:
         if given.labels is None:
-            raise SettingMissingError(
+            raise errors.SettingMissing(
                 "score 'ssp' makes as many prototypes as there are classes, and here are none; set ssp.clusters"
             )
         clusters = len(np.unique(given.labels))

@@ -1,4 +1,4 @@
-"""Blocks: samples dealt at random into parts small enough for a selector that is quadratic in its source.
+"""What selectors share that are quadratic in their source: blocks small enough for them, and inner products in a block.
 
 Every block is a random sample of the whole, has its share of the budget to within one sample, and is drawn by
 (seed, id): the same on every machine and in every order of the data.
@@ -9,9 +9,12 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.selection.draws import shuffled
+from moso.selection.orders import shuffled
 from moso.selection.problem import Problem
 from moso.selection.quotas import proportional_quotas
+
+# Up to this many samples all inner products are kept (128 MiB in float64); beyond, each row is computed when asked for.
+KEPT = 4096
 
 
 def blocks(problem: Problem, size: int, purpose: str) -> Iterator[tuple[NDArray[np.int64], Problem]]:
@@ -31,3 +34,21 @@ def blocks(problem: Problem, size: int, purpose: str) -> Iterator[tuple[NDArray[
         positions = np.sort(part)
         if budget:
             yield positions, problem.subset(positions, int(budget))
+
+
+class Gram:
+    """The inner products of the rows of `points: [n, d]`, in float64.
+
+    >>> gram = Gram(np.array([[1.0, 0.0], [1.0, 2.0]]))
+    >>> gram.row(1), gram.squared_norms
+    (array([1., 5.]), array([1., 5.]))
+    """
+
+    def __init__(self, points: NDArray[np.float64]) -> None:
+        self._points = points
+        self._all = points @ points.T if len(points) <= KEPT else None
+        self.squared_norms: NDArray[np.float64] = np.einsum("nd,nd->n", points, points)
+
+    def row(self, position: int) -> NDArray[np.float64]:
+        """One sample's inner products with all, `[n]`."""
+        return np.asarray(self._all[position] if self._all is not None else self._points @ self._points[position])

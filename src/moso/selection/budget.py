@@ -2,13 +2,13 @@
 
 import math
 
-from moso.errors import RatioOutOfRangeError
+from moso import errors
 
 
 def check_ratio(ratio: float) -> None:
     """Refuse a ratio that is no share to remove."""
     if not 0 <= ratio < 1:  # also refuses NaN
-        raise RatioOutOfRangeError(f"ratio {ratio} is outside [0, 1); it is the share of samples to remove")
+        raise errors.RatioOutOfRange(f"ratio {ratio} is outside [0, 1); it is the share of samples to remove")
 
 
 def kept_count(count: int, ratio: float) -> int:
@@ -21,5 +21,5 @@ def kept_count(count: int, ratio: float) -> int:
     # 0.3 * 10 is 3.0000000000000004 and 0.7 * 1000 is 699.9999999999999: both mean what the user typed.
     kept = count - math.floor(ratio * count + 1e-9)
     if kept < 1:
-        raise RatioOutOfRangeError(f"ratio {ratio} would keep none of {count} samples; choose a smaller ratio")
+        raise errors.RatioOutOfRange(f"ratio {ratio} would keep none of {count} samples; choose a smaller ratio")
     return kept

@@ -7,7 +7,7 @@ a ratio still removes exactly the share it says.
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.errors import BudgetImpossibleError, SettingsConflictError
+from moso import errors
 from moso.selection.classes import Choose
 from moso.selection.problem import Problem
 
@@ -22,7 +22,7 @@ def with_decisions(
     array([1, 3])
     """
     if len(np.intersect1d(keep, drop)):
-        raise SettingsConflictError(
+        raise errors.SettingsConflict(
             f"sample {np.intersect1d(keep, drop)[0]} is to be kept and dropped at once; decide for one"
         )
     decided = np.zeros(len(problem), dtype=bool)
@@ -30,12 +30,12 @@ def with_decisions(
     decided[drop] = True
     rest, room = np.flatnonzero(~decided), problem.budget - len(keep)
     if room < 0:
-        raise BudgetImpossibleError(
+        raise errors.BudgetImpossible(
             f"{len(keep)} samples are to be kept by hand, but only {problem.budget} of {len(problem)} are to stay; "
             "choose a smaller ratio or keep fewer"
         )
     if room > len(rest):
-        raise BudgetImpossibleError(
+        raise errors.BudgetImpossible(
             f"{len(drop)} samples are to be dropped by hand, but only {len(problem) - problem.budget} of "
             f"{len(problem)} are to go; choose a larger ratio or drop fewer"
         )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.errors import ShapeMismatchError, ValuesNotFiniteError
+from moso import errors
 
 Rows = NDArray[np.float32]
 CHUNK = 16_384
@@ -28,7 +28,7 @@ class Features:
     def __init__(self, array: Any, rows: NDArray[np.int64] | None = None) -> None:
         self._array = np.asarray(array)
         if self._array.ndim != 2 or self._array.dtype.kind not in "fiu":
-            raise ShapeMismatchError(
+            raise errors.ShapeMismatch(
                 f"features must be one row of numbers a sample, not {self._array.dtype} of shape {self._array.shape}"
             )
         # None means all rows as they lie: read as slices, which a memory map does without a copy of the index.
@@ -69,6 +69,6 @@ class Features:
         for start, rows in self.chunks():
             finite = np.isfinite(rows).all(axis=1)
             if not finite.all():
-                raise ValuesNotFiniteError(
+                raise errors.ValuesNotFinite(
                     f"the features of sample {start + int(np.argmin(finite))} are not all finite numbers"
                 )

@@ -7,17 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from moso import errors
 from moso.columns import take
-from moso.errors import (
-    ClassesMismatchError,
-    EvidenceMissingError,
-    IdsNotUniqueError,
-    LengthMismatchError,
-    SampleUnknownError,
-    SettingInvalidError,
-    ShapeMismatchError,
-    ValuesNotFiniteError,
-)
 from moso.selection.budget import kept_count
 from moso.selection.decided import with_decisions
 from moso.selection.feature_rows import Features
@@ -79,15 +70,15 @@ def select(
     columns = {"labels": classes, "ids": ids, **{f"rows of {name}": table for name, table in rows.items()}}
     for name, column in {**columns, "probabilities": chances}.items():
         if column is not None and len(column) != count:
-            raise LengthMismatchError(
+            raise errors.LengthMismatch(
                 f"there are {count} {'samples' if found is None else 'scores'} but {len(column)} {name}"
             )
     if hard not in (None, "high", "low"):
-        raise SettingInvalidError(
+        raise errors.SettingInvalid(
             f"hard = {hard!r} must be 'high' or 'low', the end of the scores where the hard samples are"
         )
     if min_per_class < 0:
-        raise SettingInvalidError(f"min_per_class = {min_per_class} must be a number of samples, 0 or more")
+        raise errors.SettingInvalid(f"min_per_class = {min_per_class} must be a number of samples, 0 or more")
     for name in rows.keys() & chosen.needed(resolved):
         rows[name].check_finite()
     problem = Problem(
@@ -122,7 +113,7 @@ def _positions(
     """Positions of the user's rows as positions of the problem, ascending, each once."""
     positions = np.unique(np.asarray(given, dtype=np.int64))
     if len(positions) and not 0 <= positions[0] <= positions[-1] < count:
-        raise SampleUnknownError(
+        raise errors.SampleUnknown(
             f"there is no sample {positions[0] if positions[0] < 0 else positions[-1]} to keep or drop"
         )
     if order is None:
@@ -146,20 +137,20 @@ def _count(*columns: Any) -> int:
     for column in columns:
         if column is not None:
             return len(column)
-    raise EvidenceMissingError("nothing says how many samples there are; give scores, one number a sample")
+    raise errors.EvidenceMissing("nothing says how many samples there are; give scores, one number a sample")
 
 
 def _numbers(given: Any, name: str, upper: float | None = None) -> NDArray[np.float64]:
     values = np.asarray(given, dtype=np.float64)
     plural = "probabilities" if name == "probability" else f"{name}s"
     if values.ndim != 1 or len(values) == 0:
-        raise ShapeMismatchError(f"{plural} must be one number a sample, not of shape {values.shape}")
+        raise errors.ShapeMismatch(f"{plural} must be one number a sample, not of shape {values.shape}")
     if np.isnan(values).any():
         first = int(np.argmax(np.isnan(values)))
-        raise ValuesNotFiniteError(f"the {name} of sample {first} is NaN; every sample needs a {name}")
+        raise errors.ValuesNotFinite(f"the {name} of sample {first} is NaN; every sample needs a {name}")
     if upper is not None and ((values < 0) | (values > upper)).any():
         first = int(np.argmax((values < 0) | (values > upper)))
-        raise SettingInvalidError(f"the {name} of sample {first} is {values[first]:g}, outside [0, {upper:g}]")
+        raise errors.SettingInvalid(f"the {name} of sample {first} is {values[first]:g}, outside [0, {upper:g}]")
     return values
 
 
@@ -169,20 +160,20 @@ def _class_errors(
     if isinstance(given, Mapping):
         missing = [name for name in names.tolist() if name not in given]
         if missing:
-            raise ClassesMismatchError(f"class_error has nothing for class {missing[0]!r}")
-        errors = np.array([given[name] for name in names.tolist()], dtype=np.float64)
+            raise errors.ClassesMismatch(f"class_error has nothing for class {missing[0]!r}")
+        shares = np.array([given[name] for name in names.tolist()], dtype=np.float64)
     else:
-        errors = np.asarray(given, dtype=np.float64)
+        shares = np.asarray(given, dtype=np.float64)
         whole = names.dtype.kind in "iu" and names.min() >= 0
-        if whole and errors.ndim == 1 and len(errors) > names.max():
-            errors = errors[names]  # by class index: a class that no sample has may be among them
-    if errors.shape != names.shape:
-        raise ShapeMismatchError(
-            f"class_error must be one number a class: there are {len(names)} classes, not {errors.shape}"
+        if whole and shares.ndim == 1 and len(shares) > names.max():
+            shares = shares[names]  # by class index: a class that no sample has may be among them
+    if shares.shape != names.shape:
+        raise errors.ShapeMismatch(
+            f"class_error must be one number a class: there are {len(names)} classes, not {shares.shape}"
         )
-    if not ((errors >= 0) & (errors <= 1)).all():
-        raise SettingInvalidError("class_error must be shares between 0 and 1, one a class")
-    return errors
+    if not ((shares >= 0) & (shares <= 1)).all():
+        raise errors.SettingInvalid("class_error must be shares between 0 and 1, one a class")
+    return shares
 
 
 def _by_id(problem: Problem, ids: Sequence[Any] | NDArray[Any] | None) -> tuple[NDArray[np.int64] | None, Problem]:
@@ -193,7 +184,9 @@ def _by_id(problem: Problem, ids: Sequence[Any] | NDArray[Any] | None) -> tuple[
         return None, replace(problem, ids=np.asarray(ids))
     unique, order = np.unique(np.asarray(ids), return_index=True)
     if len(unique) != len(problem):
-        raise IdsNotUniqueError(f"ids must be unique, but {len(problem)} samples have only {len(unique)} different ids")
+        raise errors.IdsNotUnique(
+            f"ids must be unique, but {len(problem)} samples have only {len(unique)} different ids"
+        )
     return order, replace(problem, ids=np.asarray(ids)).subset(order, problem.budget)
 
 

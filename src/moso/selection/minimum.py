@@ -8,7 +8,7 @@ selector again; if that leaves another class short, so does it. Every class keep
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.errors import BudgetImpossibleError, LabelsMissingError
+from moso import errors
 from moso.selection.classes import Choose, members
 from moso.selection.problem import Problem
 
@@ -21,7 +21,7 @@ def guaranteed_counts(sizes: NDArray[np.int64], minimum: int, budget: int) -> ND
     """
     guaranteed = np.minimum(sizes, minimum)
     if guaranteed.sum() > budget:
-        raise BudgetImpossibleError(
+        raise errors.BudgetImpossible(
             f"min_per_class {minimum} asks for {int(guaranteed.sum())} samples, but only {budget} of "
             f"{int(sizes.sum())} are to stay; choose a smaller ratio or a smaller minimum"
         )
@@ -31,7 +31,7 @@ def guaranteed_counts(sizes: NDArray[np.int64], minimum: int, budget: int) -> ND
 def with_minimum(problem: Problem, minimum: int, choose: Choose) -> NDArray[np.int64]:
     """What `choose` keeps, with at least `minimum` samples of every class."""
     if problem.labels is None:
-        raise LabelsMissingError("min_per_class needs labels=, one class a sample")
+        raise errors.LabelsMissing("min_per_class needs labels=, one class a sample")
     guaranteed = guaranteed_counts(np.bincount(problem.labels), minimum, problem.budget)
     short = np.zeros(len(guaranteed), dtype=bool)
     rest = choose(problem)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.errors import PackageMissingError
+from moso import errors
 from moso.selection.feature_rows import CHUNK, Features, Rows
 
 Metric = Literal["euclidean", "cosine"]
@@ -145,7 +145,7 @@ def _import_faiss() -> Any:
     try:
         import faiss
     except ImportError as problem:
-        raise PackageMissingError(
+        raise errors.PackageMissing(
             f"neighbours among more than {EXACT} samples are found by faiss, which is not installed; "
             'run `pip install "moso-prune[neighbours]"`'
         ) from problem

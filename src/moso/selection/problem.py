@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from moso import errors
 from moso.data.samples import id_keys
-from moso.errors import EvidenceMissingError, MosoError, ValuesNotFiniteError
 from moso.selection.feature_rows import Features
 
 Hard = Literal["high", "low"]
@@ -83,7 +83,7 @@ class Problem:
         """The scores, refused where they are infinite: selectors that compute with them cannot."""
         if not np.isfinite(self.scores).all():
             first = int(np.argmin(np.isfinite(self.scores)))
-            raise ValuesNotFiniteError(
+            raise errors.ValuesNotFinite(
                 f"selector {selector!r} computes with scores, and {self.scores[first]} is among them"
             )
         return self.scores
@@ -101,11 +101,11 @@ _ARGUMENTS = {
 }
 
 
-def lacking(selector: str, evidence: str) -> MosoError:
+def lacking(selector: str, evidence: str) -> errors.MosoError:
     """The error for a selector without what it needs.
 
     >>> str(lacking("balanced", "labels"))
     "selector 'balanced' needs labels=, one class a sample"
     """
     other = f"evidence={{{evidence!r}: ...}}, one row of numbers per sample"
-    return EvidenceMissingError(f"selector {selector!r} needs {_ARGUMENTS.get(evidence, other)}")
+    return errors.EvidenceMissing(f"selector {selector!r} needs {_ARGUMENTS.get(evidence, other)}")

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.errors import BudgetImpossibleError
+from moso import errors
 
 Quotas = Literal["balanced", "proportional"]
 Counts = NDArray[np.int64]
@@ -16,7 +16,7 @@ def check_every_class(selector: str, sizes: Counts, budget: int) -> None:
     """Refuse a budget with which a selector that goes class by class must leave some out."""
     classes = int((sizes > 0).sum())
     if budget < classes:
-        raise BudgetImpossibleError(
+        raise errors.BudgetImpossible(
             f"selector {selector!r} goes class by class, but only {budget} of {int(sizes.sum())} samples are to stay "
             f"and there are {classes} classes; choose a smaller ratio, or selector 'top'"
         )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.errors import ExtensionBrokenError
+from moso import errors
 from moso.selection.problem import Problem, lacking
 from moso.settings import Option, Settings, options, resolve
 
@@ -44,7 +44,7 @@ class Selector:
         mask[kept] = True
         found = int(np.count_nonzero(mask))
         if len(kept) != problem.budget or found != problem.budget:
-            raise ExtensionBrokenError(
+            raise errors.ExtensionBroken(
                 f"selector {self.name!r} kept {found} samples where {problem.budget} were to stay"
             )
         return kept

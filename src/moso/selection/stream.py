@@ -16,13 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from moso.errors import (
-    ColumnMissingError,
-    FileMissingError,
-    LabelsMissingError,
-    SettingsConflictError,
-    ValuesNotFiniteError,
-)
+from moso import errors
 from moso.selection.budget import kept_count
 from moso.selection.quotas import Counts, balanced_quotas, check_every_class, proportional_quotas
 
@@ -51,7 +45,7 @@ def select_stream(
     array([1, 2])
     """
     if selector not in STREAMED:
-        raise SettingsConflictError(f"selector {selector!r} cannot be streamed; {', '.join(STREAMED)} can")
+        raise errors.SettingsConflict(f"selector {selector!r} cannot be streamed; {', '.join(STREAMED)} can")
     by_class = selector in ("balanced", "proportional")
     table = _Columns(_files(Path(path)), score, label if by_class else None, id, -1.0 if selector == "bottom" else 1.0)
     sizes = table.sizes()
@@ -71,7 +65,7 @@ def _last_kept(table: "_Columns", sizes: Counts, quotas: Counts) -> tuple[NDArra
     for start, scores, labels, _ in table.batches():
         if np.isnan(scores).any():
             first = start + int(np.argmax(np.isnan(scores)))
-            raise ValuesNotFiniteError(f"the score of sample {first} is NaN; every sample needs a score")
+            raise errors.ValuesNotFinite(f"the score of sample {first} is NaN; every sample needs a score")
         order = np.argsort(labels, kind="stable")
         counts = np.bincount(labels, minlength=len(sizes))
         shift = np.repeat(free - (np.cumsum(counts) - counts), counts)
@@ -116,7 +110,7 @@ class _Columns:
         for file in files:
             missing = {name for name in (score, label, identity) if name} - set(pq.read_schema(file).names)
             if missing:
-                raise ColumnMissingError(f"{file} has no column {min(missing)!r}")
+                raise errors.ColumnMissing(f"{file} has no column {min(missing)!r}")
 
     def sizes(self) -> Counts:
         """How many samples each class has, classes in sorted order; one class of all where there are no labels."""
@@ -127,7 +121,7 @@ class _Columns:
             for entry in pc.value_counts(batch.column(0)).to_pylist():
                 counts[entry["values"]] = counts.get(entry["values"], 0) + entry["counts"]
         if None in counts:
-            raise LabelsMissingError(f"column {self._label!r} has {counts[None]} rows without a label")
+            raise errors.LabelsMissing(f"column {self._label!r} has {counts[None]} rows without a label")
         names = sorted(counts)
         self._classes = pa.array(names, _plain(pq.read_schema(self._files[0]).field(self._label).type))
         return np.array([counts[name] for name in names])
@@ -159,5 +153,5 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 def _files(path: Path) -> list[Path]:
     files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
     if not files or not files[0].exists():
-        raise FileMissingError(f"{path} is neither a Parquet file nor a folder with some")
+        raise errors.FileMissing(f"{path} is neither a Parquet file nor a folder with some")
     return files

@@ -1,1 +1,1 @@
-"""Files that several processes and machines share: addresses, working copies, leases. Nobody here knows runs."""
+"""Files that several processes and machines share: addresses and leases. Nobody here knows runs."""

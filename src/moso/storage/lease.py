@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from moso import errors
 from moso.errors import MosoError
 from moso.storage.lease_backend import NAME, FileLease, Holder, LeaseBackend, process_start, read_lease, this_machine
 from moso.storage.process_lock import exclusive
@@ -59,8 +60,8 @@ def held(at: LeaseBackend | Path, expiry: float = EXPIRY_SECONDS, renew: float =
     finally:
         keeping.stop()
     if keeping.lost is not None:
-        raise MosoError(
-            f"{backend.place} was taken over by a moso on {keeping.lost.host} (process {keeping.lost.process}) while "
+        raise errors.RunLocked(
+            f"{backend.place} was take over by a moso on {keeping.lost.host} (process {keeping.lost.process}) while "
             "this one showed no sign of life; let that one finish. What was complete is kept"
         )
 
@@ -69,7 +70,7 @@ def _take(backend: LeaseBackend, mine: Holder, expiry: float) -> None:
     while True:
         found = read_lease(backend)
         if found is not None and not _ended(backend, found, expiry):
-            raise MosoError(
+            raise errors.RunLocked(
                 f"another moso is working in {backend.place} (process {found.process} on {found.host}); "
                 "wait for it or use another --out"
             )

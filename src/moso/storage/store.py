@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
+from moso import errors
 from moso.errors import MosoError
 from moso.files import TEMPORARY, replacing
 
@@ -75,7 +76,9 @@ class Store:
             return None
         protocol, _, rest = str(place).partition("://")
         if not rest.strip("/"):
-            raise MosoError(f"{place} names no place; give a bucket or folder as well, such as {protocol}://bucket/run")
+            raise errors.AddressInvalid(
+                f"{place} names no place; give a bucket or folder as well, such as {protocol}://bucket/run"
+            )
         store = cls(str(place).rstrip("/"))
         if store.protocol in ("file", "local"):
             # The same place for processes of another working directory.
@@ -102,9 +105,9 @@ class Store:
         except ImportError as problem:
             extra = _EXTRAS.get(self.protocol)
             what = f'pip install "moso-prune[{extra}]"' if extra else str(problem)
-            raise MosoError(f"{self.address} needs a package that is not installed: {what}") from problem
+            raise errors.PackageMissing(f"{self.address} needs a package that is not installed: {what}") from problem
         except ValueError as problem:
-            raise MosoError(
+            raise errors.AddressInvalid(
                 f"{self.address}: nothing is known about {self.protocol}:// ({problem}); use a path, s3://, gs:// or "
                 "another protocol that fsspec knows"
             ) from problem
@@ -262,7 +265,7 @@ class Store:
                 )
             case _:
                 said = f"{self.address} could not be {what} ({reason}); what was complete is kept, start again to go on"
-        return MosoError(said)
+        return errors.StorageFailed(said)
 
 
 def _is_of_the_store(problem: Exception) -> bool:

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from moso import errors
 from moso.data.samples import Samples
-from moso.errors import MosoError
 from moso.gradients import Loss, cross_entropy
 
 
@@ -17,14 +17,14 @@ def squared_error(model: nn.Module, batch: Any) -> torch.Tensor:
     torch.Size([4])
     """
     inputs, targets = batch
-    errors: torch.Tensor = (like(model(inputs), targets) - targets).square()
-    return errors if errors.ndim == 1 else errors.flatten(1).mean(1)
+    squares: torch.Tensor = (like(model(inputs), targets) - targets).square()
+    return squares if squares.ndim == 1 else squares.flatten(1).mean(1)
 
 
 def like(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """Outputs in the shape of targets: a network with one output gives `[batch, 1]` where targets are `[batch]`."""
     if outputs.numel() != targets.numel():
-        raise MosoError(
+        raise errors.ModelUnsuitable(
             f"the network gives {tuple(outputs.shape)} for targets of shape {tuple(targets.shape)}; "
             "there must be one output a number to predict"
         )

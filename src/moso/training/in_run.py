@@ -23,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from moso.errors import MosoError
+from moso import errors
 from moso.evidence import ParameterFilter, Sampling, StepTerms, sample_steps
 from moso.gradients import LiveProducts, Loss
 from moso.randomness import seeded
@@ -39,7 +39,7 @@ def counted_steps(
     array([20, 30, 40])
     """
     if time_steps > epochs - 1:
-        raise MosoError(
+        raise errors.SettingInvalid(
             f"in-run scoring has a time step for every epoch but the first, {epochs - 1} of {epochs}, and {time_steps} "
             "were asked for; ask for fewer (--time-steps) or train longer (--epochs)"
         )
@@ -49,11 +49,15 @@ def counted_steps(
 def check_in_run(recipe: TrainingRecipe) -> None:
     """Refuse a recipe that leaves no direction to take derivatives along."""
     if recipe.momentum == 0:
-        raise MosoError("in-run scoring follows the momentum of training, but the surrogate's recipe has momentum = 0")
+        raise errors.RecipeUnsuitable(
+            "in-run scoring follows the momentum of training, but the surrogate's recipe has momentum = 0"
+        )
     if recipe.precision == "float16":
-        raise MosoError("in-run scoring does not know float16's scaled losses; use precision bfloat16 or float32")
+        raise errors.RecipeUnsuitable(
+            "in-run scoring does not know float16's scaled losses; use precision bfloat16 or float32"
+        )
     if recipe.epochs < 2:
-        raise MosoError("in-run scoring begins with the second epoch; train for 2 epochs at least")
+        raise errors.RecipeUnsuitable("in-run scoring begins with the second epoch; train for 2 epochs at least")
 
 
 class InRun:
@@ -98,7 +102,7 @@ class InRun:
                 if (mean := moment.get("momentum_buffer", moment.get("exp_avg"))) is not None:
                     direction[names[parameter]] = mean
         if not direction:
-            raise MosoError("in-run scoring follows the momentum of training, but the optimiser has none")
+            raise errors.RecipeUnsuitable("in-run scoring follows the momentum of training, but the optimiser has none")
         self._scale = _scale(optimizer, step - 1)
         return self._live.losses(batch, direction)
 
@@ -116,7 +120,9 @@ class InRun:
         N = len(self._products)
         if not np.isfinite(self._products).all():
             bad = int(self.positions[np.argmax(~np.isfinite(self._products))])
-            raise MosoError(f"the product with the gradient of sample {bad} up to step {step} is not finite")
+            raise errors.ValuesNotFinite(
+                f"the product with the gradient of sample {bad} up to step {step} is not finite"
+            )
         dot = self._products[None] * (N - 1) / N
         self.keep(StepTerms(step, (float(np.mean(self._rates)),), dot, np.zeros_like(dot)))
         self._products = np.full(N, np.nan)

@@ -18,9 +18,9 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from moso import errors
 from moso.columns import take
 from moso.data.views import View, load, split_evenly
-from moso.errors import MosoError
 from moso.evidence import DynamicsRecorder, check_fits, read_state, write_state
 from moso.gradients import Loss, cross_entropy, evaluation_mode, map_tensors, to_device
 from moso.progress import Progress, silent
@@ -135,7 +135,7 @@ def train(
                 batch = to_device(batch, device)
                 value = _update(learner, optimizer, scaler, batch, recipe, loss, seed, step, positions, counting, team)
                 if not math.isfinite(value):
-                    raise MosoError(
+                    raise errors.TrainingDiverged(
                         f"{label}: the loss became {value} at step {step} of {total} (epoch {epoch + 1}) "
                         f"with learning rate {rate:.3g}; lower it or clip gradients. What was complete is kept"
                     )

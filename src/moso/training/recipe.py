@@ -14,8 +14,8 @@ from typing import Any, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
+from moso import errors
 from moso.data.augment import Augmentation
-from moso.errors import MosoError
 from moso.registry import Registry
 
 Schedule = Literal["cosine", "multi-step", "one-cycle", "constant"]
@@ -129,7 +129,7 @@ def load_recipe(name: str) -> Recipe:
     >>> load_recipe("quik")
     Traceback (most recent call last):
     ...
-    moso.errors.UnknownNameError: unknown recipe 'quik'; nearest: quick ...
+    moso.errors.UnknownName: unknown recipe 'quik'; nearest: quick ...
     """
     found = RECIPES.find(name)
     if found is not None:
@@ -141,7 +141,7 @@ def load_recipe(name: str) -> Recipe:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else "it is not UTF-8 text"
-        raise MosoError(f"recipe {name} cannot be read: {reason}") from problem
+        raise errors.FileUnreadable(f"recipe {name} cannot be read: {reason}") from problem
     return _parsed(text, path.stem, f"recipe {name}")
 
 
@@ -164,7 +164,7 @@ def _parsed(text: str, name: str, source: str) -> Recipe:
     try:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:
-        raise MosoError(f"{source} is not valid TOML: {problem}") from problem
+        raise errors.FileUnreadable(f"{source} is not valid TOML: {problem}") from problem
     return _validated(Recipe, {"name": name, **values}, source)
 
 
@@ -172,7 +172,9 @@ def _validated(kind: type[Kind], values: dict[str, Any], source: str) -> Kind:
     try:
         return kind.model_validate(values)
     except ValidationError as problem:
-        raise MosoError(f"{source}: {'; '.join(_sentence(error) for error in problem.errors())}") from problem
+        raise errors.RecipeInvalid(
+            f"{source}: {'; '.join(_sentence(error) for error in problem.errors())}"
+        ) from problem
 
 
 def _sentence(error: Any) -> str:

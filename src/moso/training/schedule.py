@@ -6,7 +6,7 @@ update t, counted from 1, the one that belongs to the parameters after it.
 
 from math import cos, pi
 
-from moso.errors import MosoError
+from moso import errors
 from moso.training.recipe import TrainingRecipe
 
 # One-cycle as PyTorch has it by default: up over 30 % of the run from a 25th, then down to a 10,000th of that.
@@ -23,7 +23,7 @@ def learning_rate(recipe: TrainingRecipe, step: int, total_steps: int, steps_per
     [0.1, 0.0854, 0.05, 0.0146]
     """
     if not 1 <= step <= total_steps:
-        raise MosoError(f"step {step} is outside 1..{total_steps}")
+        raise errors.SettingInvalid(f"step {step} is outside 1..{total_steps}")
     peak = recipe.learning_rate
     warmup = min(total_steps, round(recipe.warmup_epochs * steps_per_epoch))
     if step <= warmup:

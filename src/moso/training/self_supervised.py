@@ -22,8 +22,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import nn
 
+from moso import errors
 from moso.data.views import View
-from moso.errors import MosoError
 from moso.gradients import Loss
 from moso.models import build_model, classifier_head
 from moso.progress import Progress, silent
@@ -146,7 +146,9 @@ def without_classifier(network: nn.Module | str, view: View, seed: int) -> nn.Mo
         encoder = copy.deepcopy(network)
     name, _ = classifier_head(encoder)
     if not name:
-        raise MosoError(f"the network ({type(encoder).__name__}) is nothing but its classifier, so it has no features")
+        raise errors.ModelUnsuitable(
+            f"the network ({type(encoder).__name__}) is nothing but its classifier, so it has no features"
+        )
     parent, _, own = name.rpartition(".")
     setattr(encoder.get_submodule(parent), own, nn.Identity())
     return encoder
@@ -159,7 +161,9 @@ def features_of(
     found = predict(encoder, view, positions, loader_workers=loader_workers)
     features: NDArray[np.float32] = found.flatten(1).numpy()
     if not np.isfinite(features).all():
-        raise MosoError("the features of some samples are not finite numbers; training may have gone astray")
+        raise errors.ValuesNotFinite(
+            "the features of some samples are not finite numbers; training may have gone astray"
+        )
     return features
 
 
@@ -168,11 +172,13 @@ def _width(encoder: nn.Module, views: TrainingData) -> int:
         some = predict(encoder, views.view, views.positions[:1])
     except RuntimeError as problem:
         first = str(problem).splitlines()[0]
-        raise MosoError(
+        raise errors.ModelUnsuitable(
             f"the network does not take views as large as these (side of a distortion): {first}"
         ) from problem
     if some.ndim != 2:
-        raise MosoError(f"the network gives features of shape {tuple(some.shape[1:])}, not a row of numbers")
+        raise errors.ModelUnsuitable(
+            f"the network gives features of shape {tuple(some.shape[1:])}, not a row of numbers"
+        )
     return int(some.shape[1])
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from moso.errors import MosoError
+from moso import errors
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ class Team:
         if self.size == 1:
             return model
         if smallest < self.size:
-            raise MosoError(
+            raise errors.ExecutorUnsuitable(
                 f"batches of {smallest} samples cannot be shared by {self.size} processes; give a larger --batch-size"
             )
         device = next(model.parameters()).device

@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
+from moso import errors
 from moso.data.views import View
-from moso.errors import MosoError
 from moso.randomness import uniforms
 
 Uniforms = dict[str, torch.Tensor]
@@ -75,7 +75,7 @@ class TwoViews:
         """Two views of the pictures at these positions, as they are in this epoch."""
         pictures = inputs_of(self.view.batch(positions, epoch))
         if pictures.ndim != 4 or not pictures.is_floating_point():
-            raise MosoError(
+            raise errors.PicturesRequired(
                 f"a network learns without labels from two views of a picture, but inputs are of shape "
                 f"{tuple(pictures.shape[1:])}; give features of your own, or those of a pretrained network"
             )
@@ -97,7 +97,9 @@ def inputs_of(batch: object) -> torch.Tensor:
     """The inputs of a batch `(inputs, ...)`, or a batch that is nothing else."""
     inputs = batch[0] if isinstance(batch, tuple | list) else batch
     if not isinstance(inputs, torch.Tensor):
-        raise MosoError(f"a batch must be a tensor of inputs or begin with one, not with a {type(inputs).__name__}")
+        raise errors.WrongType(
+            f"a batch must be a tensor of inputs or begin with one, not with a {type(inputs).__name__}"
+        )
     return inputs
 
 

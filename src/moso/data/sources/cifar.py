@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from moso import errors
 from moso.data.samples import StoredSamples
 from moso.data.sources.plain_pickle import read_plain_pickle
 from moso.data.sources.source import Opened, Request, Source
-from moso.errors import FileMissingError, FileUnreadableError
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def _find(layout: _Layout, location: str) -> Path:
     if location:
         roots = [Path(location).expanduser()]
         if not roots[0].is_dir():
-            raise FileMissingError(f"{location} is not a folder; {layout.name} needs the extracted {layout.folder}")
+            raise errors.FileMissing(f"{location} is not a folder; {layout.name} needs the extracted {layout.folder}")
     else:
         roots = [Path(root) for root in (os.environ.get("MOSO_DATA"), "data") if root]
     for root in roots:
@@ -53,7 +53,7 @@ def _find(layout: _Layout, location: str) -> Path:
             if (folder / layout.train[0]).is_file():
                 return folder
     where = location or "./data or $MOSO_DATA"
-    raise FileMissingError(
+    raise errors.FileMissing(
         f"there is no {layout.folder} folder in {where}; get the python version from "
         f"https://www.cs.toronto.edu/~kriz/cifar.html, extract it, and give {layout.name}:PATH"
     )
@@ -64,7 +64,7 @@ def _entry(path: Path, content: Any, name: bytes) -> Any:
     for spelling in (name, name.decode()):
         if isinstance(content, dict) and spelling in content:
             return content[spelling]
-    raise FileUnreadableError(f"{path} has no {name.decode()!r}; expected the official CIFAR python files")
+    raise errors.FileUnreadable(f"{path} has no {name.decode()!r}; expected the official CIFAR python files")
 
 
 def _split(layout: _Layout, folder: Path, files: tuple[str, ...], classes: list[str]) -> StoredSamples:
@@ -75,7 +75,7 @@ def _split(layout: _Layout, folder: Path, files: tuple[str, ...], classes: list[
         pixels = np.asarray(_entry(path, content, b"data"))
         own = list(_entry(path, content, layout.labels))
         if pixels.dtype != np.uint8 or pixels.ndim != 2 or pixels.shape[1] != 3072 or len(pixels) != len(own):
-            raise FileUnreadableError(
+            raise errors.FileUnreadable(
                 f"{path} holds {pixels.dtype} data of shape {pixels.shape} and {len(own)} labels; "
                 "expected uint8 of shape (n, 3072) and n labels"
             )

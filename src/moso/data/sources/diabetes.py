@@ -3,9 +3,9 @@
 The embedded regression: the answer is a number. There is no test split; one is held out by id.
 """
 
+from moso import errors
 from moso.data.samples import StoredSamples
 from moso.data.sources.source import Opened, Request, Source
-from moso.errors import DatasetNameInvalidError
 
 
 def open_diabetes(request: Request) -> Opened:
@@ -18,7 +18,7 @@ def open_diabetes(request: Request) -> Opened:
     from sklearn.datasets import load_diabetes
 
     if request.location:
-        raise DatasetNameInvalidError(f"data set 'diabetes' takes no path, but was given {request.location!r}")
+        raise errors.DatasetNameInvalid(f"data set 'diabetes' takes no path, but was given {request.location!r}")
     features, progression = load_diabetes(return_X_y=True, scaled=False)
     return StoredSamples.from_arrays(features, targets=progression), None
 

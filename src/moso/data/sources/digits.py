@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from moso import errors
 from moso.data.samples import StoredSamples
 from moso.data.sources.source import Opened, Request, Source
-from moso.errors import DatasetNameInvalidError
 
 
 def open_digits(request: Request) -> Opened:
@@ -22,7 +22,7 @@ def open_digits(request: Request) -> Opened:
     (1797, (1, 8, 8), True)
     """
     if request.location:
-        raise DatasetNameInvalidError(f"data set 'digits' takes no path, but was given {request.location!r}")
+        raise errors.DatasetNameInvalid(f"data set 'digits' takes no path, but was given {request.location!r}")
     rows = _rows()
     # 0..16 becomes 0..240: as bright as a picture should be, and exact in uint8.
     images = (rows[:, :-1] * 15).astype(np.uint8).reshape(-1, 1, 8, 8)

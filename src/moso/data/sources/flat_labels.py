@@ -16,13 +16,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from moso.errors import (
-    ClassesMismatchError,
-    FileMissingError,
-    FileUnreadableError,
-    LabelsMissingError,
-    LengthMismatchError,
-)
+from moso import errors
 
 
 def read_flat_labels(root: Path, name: str, ids: Sequence[str], folders: Sequence[str]) -> list[str]:
@@ -35,7 +29,7 @@ def read_flat_labels(root: Path, name: str, ids: Sequence[str], folders: Sequenc
                 return _by_file_name(file, ids, folders)
         for file in sorted(folder.glob("*ground_truth*.txt")):
             return _in_order(file, ids, folders)
-    raise LabelsMissingError(
+    raise errors.LabelsMissing(
         f"{root / name} holds images without class folders and there is no label file; put {by_name[1]} with lines "
         "'FILE CLASS' into it, or sort the images into class folders"
     )
@@ -56,7 +50,7 @@ def _by_file_name(file: Path, ids: Sequence[str], folders: Sequence[str]) -> lis
         spellings = (path, PurePosixPath(path).name, PurePosixPath(path).stem)
         spelling = next((name for name in spellings if name in written), None)
         if spelling is None:
-            raise LabelsMissingError(f"label file {file} says nothing about {path}")
+            raise errors.LabelsMissing(f"label file {file} says nothing about {path}")
         labels.append(written[spelling])
     return _as_folders(labels, folders, file)
 
@@ -65,7 +59,7 @@ def _two_fields(line: str, known: set[str], file: Path) -> tuple[str, str]:
     separator = next((mark for mark in ("\t", ",") if mark in line), None)
     fields = [field.strip() for field in line.split(separator)]
     if len(fields) < 2:
-        raise FileUnreadableError(f"label file {file} has a line {line!r}; expected a file name and a class")
+        raise errors.FileUnreadable(f"label file {file} has a line {line!r}; expected a file name and a class")
     label = fields[1]
     # ImageNet's CSV goes on with boxes after the class, in the same field.
     return fields[0], label if label in known else (label.split() or [""])[0]
@@ -74,7 +68,7 @@ def _two_fields(line: str, known: set[str], file: Path) -> tuple[str, str]:
 def _in_order(file: Path, ids: Sequence[str], folders: Sequence[str]) -> list[str]:
     labels = [line.strip() for line in _lines(file)]
     if len(labels) != len(ids):
-        raise LengthMismatchError(f"label file {file} has {len(labels)} labels but there are {len(ids)} images")
+        raise errors.LengthMismatch(f"label file {file} has {len(labels)} labels but there are {len(ids)} images")
     if file.name == "ILSVRC2012_validation_ground_truth.txt":
         table = _ilsvrc_folders(file)
         return _as_folders([table.get(label, label) for label in labels], folders, file)
@@ -88,7 +82,7 @@ def _ilsvrc_folders(file: Path) -> dict[str, str]:
 
     meta = file.with_name("meta.mat")
     if not meta.is_file():
-        raise FileMissingError(
+        raise errors.FileMissing(
             f"the numbers in {file} follow ImageNet's own table, not the order of the folders; put meta.mat of the "
             "development kit beside it"
         )
@@ -96,7 +90,7 @@ def _ilsvrc_folders(file: Path) -> dict[str, str]:
         synsets = loadmat(meta, squeeze_me=True)["synsets"]
         return {str(int(row["ILSVRC2012_ID"])): str(row["WNID"]) for row in synsets}
     except (MatReadError, LookupError, ValueError, TypeError, NotImplementedError) as problem:
-        raise FileUnreadableError(f"{meta} is not the table of ImageNet's development kit ({problem})") from problem
+        raise errors.FileUnreadable(f"{meta} is not the table of ImageNet's development kit ({problem})") from problem
 
 
 def _as_folders(labels: Sequence[str], folders: Sequence[str], file: Path) -> list[str]:
@@ -105,11 +99,11 @@ def _as_folders(labels: Sequence[str], folders: Sequence[str], file: Path) -> li
         return list(labels)
     if not all(re.fullmatch(r"\d+", label) for label in labels):
         stranger = next(label for label in labels if label not in known)
-        raise ClassesMismatchError(f"label file {file} has a class {stranger!r} that is no training folder")
+        raise errors.ClassesMismatch(f"label file {file} has a class {stranger!r} that is no training folder")
     numbers = [int(label) for label in labels]
     first = 1 if min(numbers) >= 1 and max(numbers) == len(folders) else 0
     if max(numbers) - first >= len(folders):
-        raise ClassesMismatchError(
+        raise errors.ClassesMismatch(
             f"label file {file} has a class {max(numbers)}, but there are {len(folders)} training folders"
         )
     return [folders[number - first] for number in numbers]

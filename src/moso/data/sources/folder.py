@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from moso import errors
 from moso.data.images import EncodedReader, Names, Paths
 from moso.data.samples import StoredSamples
 from moso.data.sources.flat_labels import read_flat_labels
 from moso.data.sources.source import Opened, Request, Source
-from moso.errors import ClassesMismatchError, DataEmptyError, FileMissingError
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 _TEST_FOLDERS = ("val", "validation", "test")
@@ -30,13 +30,15 @@ def open_folder(request: Request) -> Opened:
     """The training and test split of a folder of images."""
     root = Path(request.location).expanduser()
     if not request.location or not root.is_dir():
-        raise FileMissingError(f"data set 'folder' needs a folder of images: {request.location or 'nothing'!r} is none")
+        raise errors.FileMissing(
+            f"data set 'folder' needs a folder of images: {request.location or 'nothing'!r} is none"
+        )
     # A class may be called "train" (CIFAR-100 has one); the folder of a split holds folders, that of a class images.
     has_splits = bool(_subfolders(root / "train"))
     train_root = root / "train" if has_splits else root
     folders = _subfolders(train_root)
     if not folders:
-        raise DataEmptyError(
+        raise errors.DataEmpty(
             f"{root} holds no class folders; expected train/CLASS/IMAGE and val/CLASS/IMAGE, or CLASS/IMAGE"
         )
     ids = _images_by_class(train_root, folders)
@@ -82,7 +84,7 @@ def _images_by_class(root: Path, folders: Sequence[str]) -> list[str]:
     for folder in folders:
         own = _images_below(root, folder)
         if not own:
-            raise DataEmptyError(f"class folder {root / folder} holds no images; remove it or fill it")
+            raise errors.DataEmpty(f"class folder {root / folder} holds no images; remove it or fill it")
         ids += own
     return sorted(ids)
 
@@ -96,13 +98,13 @@ def _test_images(root: Path, name: str, folders: Sequence[str]) -> tuple[list[st
     if flat or (own == ["images"] and "images" not in folders):
         ids = sorted(_images_below(test_root, "images" if not flat else "."))
         if not ids:
-            raise DataEmptyError(f"{test_root} holds no images")
+            raise errors.DataEmpty(f"{test_root} holds no images")
         return ids, read_flat_labels(root, name, ids, folders)
     if not own:
-        raise DataEmptyError(f"{test_root} holds no images")
+        raise errors.DataEmpty(f"{test_root} holds no images")
     strangers = sorted(set(own) - set(folders))
     if strangers:
-        raise ClassesMismatchError(
+        raise errors.ClassesMismatch(
             f"{test_root} has a class folder {strangers[0]!r} that the training folder has not "
             f"({len(strangers)} such folders)"
         )

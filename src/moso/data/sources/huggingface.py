@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from moso import errors
 from moso.data.sources.location import split_options
 from moso.data.sources.source import Opened, Request, Source
 from moso.data.sources.tables import (
@@ -23,7 +24,6 @@ from moso.data.sources.tables import (
     is_labelled,
     table_samples,
 )
-from moso.errors import DatasetNameInvalidError, FileUnreadableError, PackageMissingError, SplitMissingError
 
 _TEST_SPLITS = ("test", "validation", "valid")
 
@@ -33,10 +33,10 @@ def open_huggingface(request: Request) -> Opened:
     place, options = split_options(request.location)
     name, config = (place, None) if Path(place).exists() else _split_config(place)
     if not name:
-        raise DatasetNameInvalidError("data set 'hf' needs a name: hf:NAME or hf:NAME:CONFIG")
+        raise errors.DatasetNameInvalid("data set 'hf' needs a name: hf:NAME or hf:NAME:CONFIG")
     splits = _load(name, config)
     if "train" not in splits:
-        raise SplitMissingError(f"data set {name!r} has no split 'train'; it has: {', '.join(splits)}")
+        raise errors.SplitMissing(f"data set {name!r} has no split 'train'; it has: {', '.join(splits)}")
     described = splits["train"].features.to_dict()
     columns = choose_columns(splits["train"].features.arrow_schema, options, described, f"{name} (train)")
     names = class_names(described, columns.label)
@@ -61,7 +61,7 @@ def _load(name: str, config: str | None) -> Any:
     try:
         import datasets
     except ImportError as problem:
-        raise PackageMissingError(
+        raise errors.PackageMissing(
             f'data set hf:{name} needs Hugging Face datasets: pip install "moso-prune[vision]" ({problem})'
         ) from problem
     try:
@@ -73,7 +73,7 @@ def _load(name: str, config: str | None) -> Any:
                 loaded = datasets.load_dataset(name, config)
     except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as problem:
         reason = " ".join(str(problem).split())
-        raise FileUnreadableError(
+        raise errors.FileUnreadable(
             f"Hugging Face datasets cannot open {name!r}{f' ({config})' if config else ''}: {reason}; check the name, "
             "or the network if it is not in the cache yet"
         ) from problem

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from urllib.parse import parse_qsl
 
-from moso.errors import DatasetNameInvalidError, SettingsConflictError, unknown_name
+from moso import errors
+from moso.errors import unknown_name
 
 # What may stand behind the question mark, and what it means.
 OPTIONS = ("label", "target", "image", "features")
@@ -26,9 +27,11 @@ def split_options(location: str, known: Sequence[str] = OPTIONS) -> tuple[str, M
         if name not in known:
             raise unknown_name("option", name, known)
     if not options or not all(options.values()):
-        raise DatasetNameInvalidError(f"options of {place!r} must be written NAME=COLUMN, joined by '&', not {query!r}")
+        raise errors.DatasetNameInvalid(
+            f"options of {place!r} must be written NAME=COLUMN, joined by '&', not {query!r}"
+        )
     if "label" in options and "target" in options:
-        raise SettingsConflictError(
+        raise errors.SettingsConflict(
             f"{place!r} has a label and a target: ?label=COLUMN is for classes, ?target=COLUMN for numbers"
         )
     return place, options

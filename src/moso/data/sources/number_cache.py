@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from moso import errors
 from moso.columns import cache_folder
 from moso.data.mapped import MappedReader
 from moso.data.readers import check_finite
-from moso.errors import ShapeMismatchError
 from moso.files import replacing
 from moso.randomness import key
 
@@ -45,7 +45,7 @@ def _copy(files: Sequence[Path], columns: Sequence[str], numbers: Numbers, copy:
                     header = {"descr": kind, "fortran_order": False, "shape": (rows, *found.shape[1:])}
                     np.lib.format.write_array_header_1_0(out, header)
                 if (found.shape[1:], found.dtype) != (like.shape[1:], like.dtype):
-                    raise ShapeMismatchError(
+                    raise errors.ShapeMismatch(
                         f"{file} has inputs of shape {found.shape[1:]} ({found.dtype}) and {files[0]} of shape "
                         f"{like.shape[1:]} ({like.dtype}); they must be of one shape and type"
                     )

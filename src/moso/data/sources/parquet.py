@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from moso import errors
 from moso.data.samples import StoredSamples
 from moso.data.sources.arrow_cache import memory_mapped
 from moso.data.sources.location import split_options
@@ -35,14 +36,6 @@ from moso.data.sources.tables import (
     numbered_samples,
     table_samples,
 )
-from moso.errors import (
-    ColumnMissingError,
-    DataEmptyError,
-    DatasetNameInvalidError,
-    FileMissingError,
-    FileUnreadableError,
-    SplitMissingError,
-)
 
 # In the order of preference: a test split without labels (-1, as ImageNet's) is passed over.
 _TEST_PREFIXES = ("test", "validation", "val")
@@ -52,7 +45,7 @@ def open_parquet(request: Request) -> Opened:
     """The training and test split of a file or folder."""
     place, options = (request.location, {}) if Path(request.location).exists() else split_options(request.location)
     if not place:
-        raise DatasetNameInvalidError("data set 'parquet' needs a path: parquet:PATH")
+        raise errors.DatasetNameInvalid("data set 'parquet' needs a path: parquet:PATH")
     train_files, test_candidates = find_files(Path(place).expanduser())
     schema = _schema(train_files[0])
     described = description(schema)
@@ -74,16 +67,16 @@ def find_files(path: Path) -> tuple[list[Path], list[list[Path]]]:
         beside = path.parent if path.name.startswith("train") else None
         return [path], _candidates(beside) if beside else []
     if not path.is_dir():
-        raise FileMissingError(f"there is no Parquet file or folder {path}")
+        raise errors.FileMissing(f"there is no Parquet file or folder {path}")
     for folder in (path, path / "data"):
         train = sorted(folder.glob("train*.parquet"))
         if train:
             return train, _candidates(folder)
     rest = sorted(path.glob("*.parquet"))
     if not rest:
-        raise DataEmptyError(f"folder {path} holds no Parquet files (train*.parquet, test*.parquet)")
+        raise errors.DataEmpty(f"folder {path} holds no Parquet files (train*.parquet, test*.parquet)")
     if any(file.name.startswith(_TEST_PREFIXES) for file in rest):
-        raise SplitMissingError(f"folder {path} holds {rest[0].name} but no train*.parquet")
+        raise errors.SplitMissing(f"folder {path} holds {rest[0].name} but no train*.parquet")
     return rest, []
 
 
@@ -106,7 +99,7 @@ def _schema(file: Path) -> pa.Schema:
     try:
         return pq.read_schema(file)
     except (pa.ArrowException, OSError) as problem:
-        raise FileUnreadableError(f"{file} is not a readable Parquet file ({problem})") from problem
+        raise errors.FileUnreadable(f"{file} is not a readable Parquet file ({problem})") from problem
 
 
 def description(schema: pa.Schema) -> Mapping[str, Any]:
@@ -117,7 +110,7 @@ def description(schema: pa.Schema) -> Mapping[str, Any]:
     try:
         features = json.loads(text)["info"]["features"]
     except (ValueError, LookupError, TypeError) as problem:
-        raise FileUnreadableError(
+        raise errors.FileUnreadable(
             f"the 'huggingface' description in the Parquet file cannot be read ({problem})"
         ) from problem
     return features if isinstance(features, dict) else {}
@@ -145,7 +138,7 @@ def _read(files: Sequence[Path], columns: Sequence[str], memory_limit: int) -> p
                 tables.append(parquet.read(columns=list(columns)).replace_schema_metadata(None))
         return pa.concat_tables(tables)
     except (pa.ArrowException, OSError) as problem:
-        raise FileUnreadableError(
+        raise errors.FileUnreadable(
             f"columns {', '.join(columns)} of {_where(files)} cannot be read as one table ({problem})"
         ) from problem
 
@@ -183,7 +176,7 @@ def _samples(files: Sequence[Path], columns: Columns, classes: Sequence[str] | N
     for file in files:
         missing = [name for name in columns.all() if name not in _schema(file).names]
         if missing:
-            raise ColumnMissingError(f"{file} has no column {missing[0]!r}, which the first file has")
+            raise errors.ColumnMissing(f"{file} has no column {missing[0]!r}, which the first file has")
     if columns.image is None and _number_bytes(files, columns.features) > request.memory_limit:
         reader = mapped_numbers(
             files, columns.features, lambda rows: features_of(rows, columns.features, _where(files))

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from moso.errors import FileUnreadableError, FileUnsafeError, MosoError
+from moso import errors
+from moso.errors import MosoError
 
 
 class _Token:
@@ -108,7 +109,7 @@ class _PlainUnpickler(pickle.Unpickler):
         try:
             return _ALLOWED[module, name]
         except KeyError:
-            raise FileUnsafeError(
+            raise errors.FileUnsafe(
                 f"{self._path} asks for {module}.{name}, which no data file needs; it was not run, "
                 "and the file should not be trusted"
             ) from None
@@ -129,10 +130,10 @@ def read_plain_pickle(path: Path) -> Any:
     except MosoError:
         raise
     except OSError as problem:
-        raise FileUnreadableError(f"{path} cannot be read: {problem.strerror or problem}") from problem
+        raise errors.FileUnreadable(f"{path} cannot be read: {problem.strerror or problem}") from problem
     except Exception as problem:
         # The unpickler answers wrong bytes with whatever exception they happen to cause.
-        raise FileUnreadableError(f"{path} is cut off or is not a pickle of plain data ({problem})") from problem
+        raise errors.FileUnreadable(f"{path} is cut off or is not a pickle of plain data ({problem})") from problem
 
 
 def _arrays(value: Any) -> Any:

@@ -5,10 +5,11 @@ A new one of ours is a file and a line here.
 
 from pathlib import Path
 
+from moso import errors
 from moso.data.sources import cifar, diabetes, digits, folder, huggingface, parquet, text
 from moso.data.sources.location import predicts_numbers
 from moso.data.sources.source import Opened, Request, Source
-from moso.errors import DatasetNameInvalidError, unknown_name
+from moso.errors import unknown_name
 from moso.registry import Registry
 
 SOURCES = Registry(
@@ -34,7 +35,7 @@ def open_source(name: str, resize: int | None, memory_limit: int) -> Opened:
     >>> open_source("digit", None, 2**30)
     Traceback (most recent call last):
     ...
-    moso.errors.UnknownNameError: unknown data set 'digit'; nearest: digits, diabetes (known: cifar10, ...)
+    moso.errors.UnknownName: unknown data set 'digit'; nearest: digits, diabetes (known: cifar10, ...)
     """
     scheme, _, location = name.partition(":")
     source = SOURCES.find(scheme)
@@ -45,7 +46,7 @@ def open_source(name: str, resize: int | None, memory_limit: int) -> Opened:
         kind = {".parquet": "parquet", **dict.fromkeys((".txt", ".tsv", ".csv", ".jsonl"), "text")}.get(
             suffix, "folder"
         )
-        raise DatasetNameInvalidError(f"data set {name!r} is a path; say what it holds, for example {kind}:{name}")
+        raise errors.DatasetNameInvalid(f"data set {name!r} is a path; say what it holds, for example {kind}:{name}")
     raise unknown_name("data set", name, [source.usage for source in SOURCES.all().values()])
 
 

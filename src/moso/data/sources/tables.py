@@ -15,21 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from moso import errors
 from moso.columns import arange, empty_column
 from moso.data.images import Column, EncodedReader, Names
 from moso.data.readers import Reader
 from moso.data.samples import StoredSamples, check_labels, check_targets
-from moso.errors import (
-    ClassesMismatchError,
-    ColumnMissingError,
-    ColumnTypeError,
-    DataAmbiguousError,
-    DataEmptyError,
-    LabelInvalidError,
-    LabelsMissingError,
-    MosoError,
-    ShapeMismatchError,
-)
+from moso.errors import MosoError
 
 LABEL_NAMES = ("label", "labels", "target", "fine_label")
 # Columns that number the rows; a network must not learn from them.
@@ -62,14 +53,14 @@ def choose_columns(schema: pa.Schema, options: Mapping[str, str], described: Map
     named = [options[name] for name in ("label", "target", "image") if name in options]
     for column in [*named, *_listed(options)]:
         if column not in schema.names:
-            raise ColumnMissingError(f"{where} has no column {column!r}; it has: {', '.join(schema.names)}")
+            raise errors.ColumnMissing(f"{where} has no column {column!r}; it has: {', '.join(schema.names)}")
     label, numbers = choose_answer(schema.names, options, where)
     if "features" in options:
         return Columns(label, None, _listed(options), numbers)
     image = options.get("image") or _image_column(schema, described, where)
     if image is not None:
         if not _holds_images(schema.field(image).type):
-            raise ColumnTypeError(f"column {image!r} of {where} holds {schema.field(image).type}, not encoded images")
+            raise errors.ColumnType(f"column {image!r} of {where} holds {schema.field(image).type}, not encoded images")
         return Columns(label, image, numbers=numbers)
     return Columns(label, None, _feature_columns(schema, label, described, where), numbers)
 
@@ -84,7 +75,7 @@ def choose_answer(names: Sequence[str], options: Mapping[str, str], where: str) 
         return options["target"], True
     label = options.get("label") or next((name for name in LABEL_NAMES if name in names), None)
     if label is None:
-        raise ColumnMissingError(
+        raise errors.ColumnMissing(
             f"{where} has no column {', '.join(LABEL_NAMES[:-1])} or {LABEL_NAMES[-1]}; name one of its columns "
             f"({', '.join(names)}) as the label, with ?label=COLUMN, or as a number to predict, with ?target=COLUMN"
         )
@@ -105,7 +96,7 @@ def _image_column(schema: pa.Schema, described: Mapping[str, Any], where: str) -
     found = [name for name in schema.names if _is_described(described, name, "Image")]
     found = found or [name for name in schema.names if _holds_images(schema.field(name).type)]
     if len(found) > 1:
-        raise DataAmbiguousError(
+        raise errors.DataAmbiguous(
             f"{where} has several columns of images ({', '.join(found)}); choose one with ?image=COLUMN"
         )
     return found[0] if found else None
@@ -124,13 +115,13 @@ def _feature_columns(schema: pa.Schema, label: str, described: Mapping[str, Any]
         if is_label or field.name in _ROW_NAMES or _is_described(described, field.name, "ClassLabel"):
             continue
         if not _is_numeric(field.type):
-            raise ColumnTypeError(
+            raise errors.ColumnType(
                 f"column {field.name!r} of {where} holds {field.type}, neither images nor numbers; "
                 "name the columns to learn from with ?image=COLUMN or ?features=COLUMN,COLUMN, or open it as text:PATH"
             )
         features.append(field.name)
     if not features:
-        raise ColumnMissingError(f"{where} has no column to learn from beside the label {label!r}")
+        raise errors.ColumnMissing(f"{where} has no column to learn from beside the label {label!r}")
     return tuple(features)
 
 
@@ -161,7 +152,7 @@ def class_names(described: Mapping[str, Any], label: str) -> tuple[str, ...] | N
 def check_same_classes(train: Sequence[str], test: Sequence[str] | None, where: str) -> None:
     """Refuse a test split that numbers its classes in another way than the training split."""
     if test is not None and tuple(test) != tuple(train):
-        raise ClassesMismatchError(
+        raise errors.ClassesMismatch(
             f"the classes of {where} ({_few(test)}) are not those of the training data ({_few(train)})"
         )
 
@@ -191,7 +182,9 @@ def read_label_column(
     """
     if column.null_count:
         first = pc.index(pc.is_null(column), True).as_py()
-        raise LabelsMissingError(f"label of row {first} in {where} is missing ({column.null_count} are missing in all)")
+        raise errors.LabelsMissing(
+            f"label of row {first} in {where} is missing ({column.null_count} are missing in all)"
+        )
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
@@ -199,10 +192,12 @@ def read_label_column(
         indices = pc.index_in(column, pa.array(names, type=column.type))
         if indices.null_count:
             stranger = column[pc.index(pc.is_null(indices), True).as_py()]
-            raise ClassesMismatchError(f"label {str(stranger)!r} in {where} is none of the {len(names)} known classes")
+            raise errors.ClassesMismatch(
+                f"label {str(stranger)!r} in {where} is none of the {len(names)} known classes"
+            )
         return indices.to_numpy().astype(np.int64), names
     if not _is_numeric(column.type) or _is_list(column.type):
-        raise LabelInvalidError(f"labels in {where} are {column.type}; expected whole numbers or class names")
+        raise errors.LabelInvalid(f"labels in {where} are {column.type}; expected whole numbers or class names")
     try:
         labels = check_labels(_as_array(column), None if classes is None else len(classes))
     except MosoError as problem:
@@ -227,7 +222,7 @@ def table_samples(
 ) -> StoredSamples:
     """The rows of a table as samples; ids are row numbers."""
     if table.num_rows == 0:
-        raise DataEmptyError(f"{where} has no rows")
+        raise errors.DataEmpty(f"{where} has no rows")
     labels, names, numbers = _answers(table, columns, classes, where)
     if columns.image is None:
         features = features_of(table, columns.features, where).astype(np.float32, copy=False)
@@ -250,7 +245,7 @@ def numbered_samples(
 ) -> StoredSamples:
     """Rows whose numbers are in a reader already; `answers` has the label alone."""
     if answers.num_rows == 0:
-        raise DataEmptyError(f"{where} has no rows")
+        raise errors.DataEmpty(f"{where} has no rows")
     labels, names, numbers = _answers(answers, columns, classes, where)
     return StoredSamples(pa.array(arange(len(labels))), labels, names, reader, targets=numbers)
 
@@ -273,7 +268,7 @@ def read_target_column(column: pa.ChunkedArray, where: str) -> NDArray[np.float3
     array([1.5, 2. ], dtype=float32)
     """
     if not _is_numeric(column.type):
-        raise ColumnTypeError(f"{where} holds {column.type}, not numbers to predict")
+        raise errors.ColumnType(f"{where} holds {column.type}, not numbers to predict")
     try:
         return check_targets(_numbers(column, where))
     except MosoError as problem:
@@ -294,7 +289,7 @@ def _numbers(column: pa.ChunkedArray, where: str) -> NDArray[Any]:
     while _is_list(column.type):
         lengths = pc.unique(pc.list_value_length(column)).to_pylist()
         if len(lengths) != 1 or lengths[0] is None:
-            raise ShapeMismatchError(
+            raise errors.ShapeMismatch(
                 f"{where} holds lists of unequal length; features must be equally many in every row"
             )
         shape.append(lengths[0])

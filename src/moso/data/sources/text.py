@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from moso import errors
 from moso.data.samples import StoredSamples, check_targets
 from moso.data.sources.location import split_options
 from moso.data.sources.parquet import description
@@ -24,17 +25,6 @@ from moso.data.sources.source import Opened, Request, Source
 from moso.data.sources.tables import choose_answer, class_names, read_label_column
 from moso.data.sources.text_files import SUFFIXES, Record, read_records
 from moso.data.tokenizer import TextReader
-from moso.errors import (
-    ColumnMissingError,
-    ColumnTypeError,
-    DataAmbiguousError,
-    DataEmptyError,
-    FileMissingError,
-    FileUnreadableError,
-    LabelInvalidError,
-    LabelsMissingError,
-    SplitMissingError,
-)
 
 OPTIONS = ("text", "label", "target")
 TEXT_NAMES = ("text", "sentence", "question")
@@ -54,14 +44,14 @@ def find_text(location: str) -> tuple[Path, Path | None, Mapping[str, str]]:
     place, options = (location, {}) if Path(location).exists() else split_options(location, OPTIONS)
     path = Path(place).expanduser()
     if not place or not path.exists():
-        raise FileMissingError(f"data set 'text' needs a file or folder of texts: {place or 'nothing'!r} is none")
+        raise errors.FileMissing(f"data set 'text' needs a file or folder of texts: {place or 'nothing'!r} is none")
     if path.is_file():
         if path.suffix.lower() not in SUFFIXES:
-            raise FileUnreadableError(f"{path} is none of {', '.join(SUFFIXES)}")
+            raise errors.FileUnreadable(f"{path} is none of {', '.join(SUFFIXES)}")
         return path, None, options
     train = _of_split(path, "train")
     if train is None:
-        raise SplitMissingError(f"folder {path} holds no file train.* ({', '.join(SUFFIXES)})")
+        raise errors.SplitMissing(f"folder {path} holds no file train.* ({', '.join(SUFFIXES)})")
     tests = (_of_split(path, name) for name in _TESTS)
     return train, next((file for file in tests if file is not None), None), options
 
@@ -69,7 +59,7 @@ def find_text(location: str) -> tuple[Path, Path | None, Mapping[str, str]]:
 def _of_split(folder: Path, name: str) -> Path | None:
     files = [file for file in sorted(folder.glob(f"{name}.*")) if file.suffix.lower() in SUFFIXES]
     if len(files) > 1:
-        raise DataAmbiguousError(
+        raise errors.DataAmbiguous(
             f"folder {folder} holds {files[0].name} and {files[1].name}; give the file itself, or keep one"
         )
     return files[0] if files else None
@@ -79,10 +69,10 @@ def columns_of(file: Path, names: Sequence[str], options: Mapping[str, str]) -> 
     """The columns of the text and of the answer, and whether the answer is a number."""
     for column in options.values():
         if column not in names:
-            raise ColumnMissingError(f"{file} has no column {column!r}; it has: {', '.join(names)}")
+            raise errors.ColumnMissing(f"{file} has no column {column!r}; it has: {', '.join(names)}")
     text = options.get("text") or next((name for name in TEXT_NAMES if name in names), None)
     if text is None:
-        raise ColumnMissingError(
+        raise errors.ColumnMissing(
             f"{file} has no column {', '.join(TEXT_NAMES[:-1])} or {TEXT_NAMES[-1]}; name one of its columns "
             f"({', '.join(names)}) as the text, with ?text=COLUMN"
         )
@@ -102,7 +92,7 @@ def _samples(file: Path, options: Mapping[str, str], classes: Sequence[str] | No
         texts.append(_text(record, text))
         answers.append(_number(record, answer) if numbers else _label(record, answer))
     if not texts:
-        raise DataEmptyError(f"{file} holds no texts")
+        raise errors.DataEmpty(f"{file} holds no texts")
     ids = pa.array(np.arange(len(texts)))
     reader = TextReader(pa.array(texts, pa.large_string()))
     if numbers:
@@ -113,7 +103,7 @@ def _samples(file: Path, options: Mapping[str, str], classes: Sequence[str] | No
     try:
         column = pa.chunked_array([pa.array(answers)])
     except pa.ArrowException as problem:
-        raise LabelInvalidError(
+        raise errors.LabelInvalid(
             f"labels in {file} are of different kinds ({problem}); use names or whole numbers"
         ) from problem
     labels, names = read_label_column(column, classes, str(file))
@@ -122,20 +112,20 @@ def _samples(file: Path, options: Mapping[str, str], classes: Sequence[str] | No
 
 def _value(record: Record, column: str) -> Any:
     if column not in record.values:
-        raise ColumnMissingError(f"{record.where} has no {column!r}, which the first row has")
+        raise errors.ColumnMissing(f"{record.where} has no {column!r}, which the first row has")
     return record.values[column]
 
 
 def _text(record: Record, column: str) -> str:
     value = _value(record, column)
     if not isinstance(value, str):
-        raise ColumnTypeError(f"{record.where}: {column!r} holds {value!r}, not a text")
+        raise errors.ColumnType(f"{record.where}: {column!r} holds {value!r}, not a text")
     if not value.strip():
-        raise DataEmptyError(f"{record.where} has an empty text; remove the row or fill it")
+        raise errors.DataEmpty(f"{record.where} has an empty text; remove the row or fill it")
     try:
         value.encode()
     except UnicodeEncodeError as problem:
-        raise FileUnreadableError(
+        raise errors.FileUnreadable(
             f"{record.where}: the text holds half a character, which UTF-8 cannot write"
         ) from problem
     return value
@@ -144,7 +134,7 @@ def _text(record: Record, column: str) -> str:
 def _label(record: Record, column: str) -> Any:
     value = _value(record, column)
     if value is None or (isinstance(value, str) and not value.strip()):
-        raise LabelsMissingError(f"{record.where} has no label; remove the row or fill it")
+        raise errors.LabelsMissing(f"{record.where} has no label; remove the row or fill it")
     return value
 
 
@@ -153,9 +143,9 @@ def _number(record: Record, column: str) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError) as problem:
-        raise LabelInvalidError(f"{record.where}: {column!r} holds {value!r}, not a number to predict") from problem
+        raise errors.LabelInvalid(f"{record.where}: {column!r} holds {value!r}, not a number to predict") from problem
     if not np.isfinite(number):
-        raise LabelInvalidError(f"{record.where}: {column!r} holds {value!r}, which is no number to predict")
+        raise errors.LabelInvalid(f"{record.where}: {column!r} holds {value!r}, which is no number to predict")
     return number
 
 

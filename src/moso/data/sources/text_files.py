@@ -19,7 +19,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from moso.errors import DataAmbiguousError, FileUnreadableError, MosoError
+from moso import errors
+from moso.errors import MosoError
 
 TREC_CLASSES = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
 _COLON = re.compile(rf"(?P<coarse>{'|'.join(TREC_CLASSES)}):(?P<fine>\w+) (?P<text>.*)")
@@ -92,7 +93,7 @@ def _content(file: Path) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
         line = raw.count(b"\n", 0, problem.start) + 1
-        raise FileUnreadableError(
+        raise errors.FileUnreadable(
             f"{file} line {line} is not UTF-8 (it has a byte {raw[problem.start]:#04x}); save the file as UTF-8"
         ) from problem
 
@@ -115,7 +116,7 @@ def _trec(file: Path) -> Iterator[Record]:
         found = layout.fullmatch(line)
         if found is None:
             form = "'COARSE:fine text'" if layout is _COLON else "'fine text<TAB>COARSE'"
-            raise FileUnreadableError(
+            raise errors.FileUnreadable(
                 f"{where} is not of the form {form} of TREC's questions (COARSE is one of {', '.join(TREC_CLASSES)}): "
                 f"{line[:60]!r}; other texts go into a .tsv, .csv, .jsonl or .parquet with columns text and label"
             )
@@ -131,7 +132,7 @@ def _cells(file: Path) -> Iterator[tuple[str, list[str]]]:
             if row and row != [""]:
                 yield f"{file} line {rows.line_num}", row
     except csv.Error as problem:
-        raise FileUnreadableError(
+        raise errors.FileUnreadable(
             f"{file} line {rows.line_num} is not valid: {problem}; double the quotes inside of quotes"
         ) from problem
 
@@ -140,10 +141,10 @@ def _separated(file: Path) -> Iterator[Record]:
     cells = _cells(file)
     header: list[str] = next(cells, ("", []))[1]
     if len(set(header)) != len(header):
-        raise DataAmbiguousError(f"{file} names a column twice in its header: {', '.join(header)}")
+        raise errors.DataAmbiguous(f"{file} names a column twice in its header: {', '.join(header)}")
     for where, row in cells:
         if len(row) != len(header):
-            raise FileUnreadableError(
+            raise errors.FileUnreadable(
                 f"{where} has {len(row)} cells where the header has {len(header)} ({', '.join(header)})"
             )
         yield Record(where, dict(zip(header, row, strict=True)))
@@ -154,9 +155,9 @@ def _json_lines(file: Path) -> Iterator[Record]:
         try:
             values = json.loads(line)
         except ValueError as problem:
-            raise FileUnreadableError(f"{where} is not valid JSON: {problem}") from problem
+            raise errors.FileUnreadable(f"{where} is not valid JSON: {problem}") from problem
         if not isinstance(values, dict):
-            raise FileUnreadableError(f"{where} holds a {type(values).__name__} where a JSON object was expected")
+            raise errors.FileUnreadable(f"{where} holds a {type(values).__name__} where a JSON object was expected")
         yield Record(where, values)
 
 
@@ -169,7 +170,7 @@ def _parquet(file: Path) -> Iterator[Record]:
                     yield Record(f"{file} row {row}", values)
                     row += 1
     except (pa.ArrowException, OSError) as problem:
-        raise FileUnreadableError(f"{file} is not a readable Parquet file ({problem})") from problem
+        raise errors.FileUnreadable(f"{file} is not a readable Parquet file ({problem})") from problem
 
 
 _READERS: dict[str, Callable[[Path], Iterator[Record]]] = {

@@ -149,14 +149,25 @@ def chunks(numbers: int, batch: int) -> Iterator[slice]:
     return (slice(start, start + rows) for start in range(0, batch, rows))
 
 
-def from_each(call: Call, a: torch.Tensor, b: torch.Tensor, scales: torch.Tensor) -> Sums:
-    """Norms and totals from the gradients of single samples, each times its scale `[batch]`."""
+def from_each(
+    call: Call,
+    a: torch.Tensor,
+    b: torch.Tensor,
+    scales: torch.Tensor,
+    kept: dict[str, list[torch.Tensor]] | None = None,
+) -> Sums:
+    """Norms and totals from the gradients of single samples, each times its scale `[batch]`.
+
+    Gradients themselves go to `kept`, by role and in parts of the batch, where that is given.
+    """
     role = "weight" if "weight" in call.places else next(iter(call.places))
     for part in chunks(call.given[role].numel(), len(b)):
         whole = part.start == 0 and part.stop >= len(b)
         some = (a, b, scales) if whole else (a[part], b[part], scales[part])
         for name, own in call.operation.each(call, *some[:2]):
             if name in call.places:
+                if kept is not None:
+                    kept.setdefault(name, []).append(own)
                 yield name, within(b, part, squares(own) * some[2].square()), weighted_sum(own, some[2])
 
 

@@ -12,7 +12,7 @@ from moso.evaluation.statistics import Interval, paired_difference
 from moso.evaluation.summary import FULL
 from moso.experiments.cells import Cell
 from moso.experiments.places import place_of
-from moso.report.run_views import told_apart
+from moso.report.run_views import with_unique_names
 from moso.report.text_table import TextTable
 from moso.report.wording import duration, percent
 
@@ -49,7 +49,7 @@ def by_arm(finished: Sequence[Finished]) -> dict[str, list[Finished]]:
 
 def entries_of(finished: Sequence[Finished]) -> list[Entry]:
     """Seeds gathered, all data first, then as declared; what not every ratio has is not moved up by those that do."""
-    found = entries(told_apart([one.row for one in finished]))
+    found = entries(with_unique_names([one.row for one in finished]))
     names = list(dict.fromkeys(entry.name for entry in found))
     return sorted(found, key=lambda entry: (entry.method != FULL, names.index(entry.name), entry.ratio))
 
@@ -220,7 +220,7 @@ def detection_tables(finished: Sequence[Finished]) -> list[TextTable]:
     """A table an arm whose wrong labels are known: how well scores find them, and how many are kept."""
     found = []
     for name, own in by_arm(finished).items():
-        rows = told_apart([one.row for one in own if "wrong_kept" in one.row])
+        rows = with_unique_names([one.row for one in own if "wrong_kept" in one.row])
         if not rows:
             continue
         kept: dict[tuple[str, float], list[float]] = {}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from moso.evaluation.overlap import rank_correlations
 from moso.report.page.page_columns import Column
 from moso.report.page.sample_columns import Columns
-from moso.report.run_views import drawn_at_random, plotted_scores, told_apart
+from moso.report.run_views import drawn_at_random, plotted_scores, with_unique_names
 from moso.report.wording import percent
 from moso.results.reading import Run
 
@@ -59,7 +59,7 @@ def _row(
 def class_accuracy(run: Run) -> tuple[list[dict[str, Any]], Columns]:
     """What each row of the column is, and the column: accuracy in % of every class over all seeds, NaN if untested."""
     gathered: dict[tuple[str, str, float], tuple[np.ndarray, np.ndarray]] = {}
-    for cell in told_apart(run.evaluation()):
+    for cell in with_unique_names(run.evaluation()):
         if "class_correct" not in cell:
             continue
         pair = (cell["method"], cell["key"], cell["ratio"])

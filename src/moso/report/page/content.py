@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from moso.data.samples import id_keys
 from moso.errors import MosoError
 from moso.methods import find_method
-from moso.report.findings import compare, spoken_of
+from moso.report.findings import compare, headline_comparison
 from moso.report.page.agreement import class_accuracy, score_agreement
 from moso.report.page.overview import main_pair, overview, score_of
 from moso.report.page.page_columns import Column, smallest
 from moso.report.page.run_settings import what_was_run
 from moso.report.page.sample_columns import Columns, sample_columns
 from moso.report.page.sample_history import evidence_columns
-from moso.report.page.sample_preview import Shown
+from moso.report.page.sample_preview import SamplePreview
 from moso.report.page.thumbnails import by_importance
 from moso.report.page.training_curves import training
 from moso.report.run_views import ordered_lines, selector_key
@@ -36,7 +36,7 @@ class Content:
     run: Run
     about: dict[str, Any]
     columns: Columns
-    shown: Shown | None
+    shown: SamplePreview | None
 
     @property
     def samples(self) -> int:
@@ -83,7 +83,7 @@ def gather(run: Run) -> Content:
         **overview(run),
         **what_was_run(run),
     }
-    shown = Shown.open(run) if samples else None
+    shown = SamplePreview.open(run) if samples else None
     if shown is not None:
         columns |= _source_labels(shown, columns, len(classes))
     about["shown"] = {
@@ -94,7 +94,7 @@ def gather(run: Run) -> Content:
     return Content(run, about, columns | more | accuracies, shown)
 
 
-def _note(shown: Shown | None) -> str:
+def _note(shown: SamplePreview | None) -> str:
     if shown is None:
         return ""
     return shown.note or (
@@ -104,7 +104,7 @@ def _note(shown: Shown | None) -> str:
     )
 
 
-def _source_labels(shown: Shown, columns: Columns, classes: int) -> Columns:
+def _source_labels(shown: SamplePreview, columns: Columns, classes: int) -> Columns:
     """What the source labels every sample, where that is another class than it was trained with for some."""
     labels = shown.source_labels()
     if labels is None or "label" not in columns or (labels == np.asarray(columns["label"].read())).all():
@@ -142,5 +142,5 @@ def _choice(run: Run) -> dict[str, Any]:
     """What the page opens with: the best pair, at the ratio that the headline speaks of."""
     method, selector = main_pair(run)
     comparisons = compare(ordered_lines(run), run.manifest.get("dataset", {}).get("test", 0))
-    ratio = spoken_of(comparisons)[0].ratio if comparisons else run.configuration.ratios[0]
+    ratio = headline_comparison(comparisons)[0].ratio if comparisons else run.configuration.ratios[0]
     return {"method": method, "selector": selector, "ratio": ratio}

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from moso.analysis.costs import costs
-from moso.configuration.configuration import Configuration
+from moso.configuration import Configuration
 from moso.evaluation.standings import is_method
 from moso.evaluation.summary import Line
 from moso.methods import methods
 from moso.report.findings import RANDOM, Comparison, compare, headline, tally
-from moso.report.run_views import ordered_lines, selector_key, told_apart
+from moso.report.run_views import ordered_lines, selector_key, with_unique_names
 from moso.report.wording import count_of, data_name, duration, percent
 from moso.results.reading import Run
 from moso.results.retrainings import FULL
@@ -54,7 +54,7 @@ def accuracy(run: Run, rows: Sequence[Line], comparisons: Sequence[Comparison]) 
     what = f"{title} on the test data{' in %' if measure.unit == '%' else ''}, {of_seeds}{better}."
     how = f"Network {c.retrain_model or c.model}, recipe {c.recipe}; every retraining gets equal {c.match}."
     pairs = dict.fromkeys((row.method, row.selector) for row in rows if row.method != FULL)
-    keys = {(cell["method"], cell["selector"]): cell["key"] for cell in told_apart(run.evaluation())}
+    keys = {(cell["method"], cell["selector"]): cell["key"] for cell in with_unique_names(run.evaluation())}
     full = next((row for row in rows if row.method == FULL), None)
     return {
         "measure": {"title": measure.title, "unit": measure.unit, "better": measure.better},
@@ -98,7 +98,7 @@ def seeds_of(rows: Sequence[Line]) -> str:
 def main_pair(run: Run) -> Pair:
     """The method and selector the page opens with: the most accurate over all ratios, or else the run's first."""
     scored: dict[Pair, list[float]] = {}
-    keys = {(cell["method"], cell["selector"]): cell["key"] for cell in told_apart(run.evaluation())}
+    keys = {(cell["method"], cell["selector"]): cell["key"] for cell in with_unique_names(run.evaluation())}
     for row in ordered_lines(run):
         if is_method(row.method):
             scored.setdefault((row.method, keys[row.method, row.selector]), []).append(row.merit)

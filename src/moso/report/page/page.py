@@ -16,7 +16,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from moso.errors import MosoError
+from moso import errors
 from moso.files import write_text
 from moso.report.page.content import Mode, gather
 from moso.report.page.packing import pack
@@ -47,7 +47,7 @@ def render(run: Run, max_mb: float = MAX_MEGABYTES) -> str:
     content = gather(run)
     room = int(max_mb * 1e6) - len(shell(content.about, "file").encode())
     if room < 0:
-        raise MosoError(f"a page of {max_mb:g} MB has no room for any sample; give at least --max-mb 1")
+        raise errors.SettingInvalid(f"a page of {max_mb:g} MB has no room for any sample; give at least --max-mb 1")
     packed = pack(content, room)
     return shell({**content.about, **packed.about}, "file", packed.blocks)
 

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from PIL import Image
 
+from moso import errors
 from moso.errors import MosoError
 from moso.results.originals import Originals
 from moso.results.reading import Run
@@ -19,7 +20,7 @@ LONGEST_TEXT = 600
 WIDEST_ROW = 64
 
 
-class Shown:
+class SamplePreview:
     """The samples of a run by position; without `originals` there is nothing to look at, and `note` says why.
 
     `places: [samples]` is where the source has them.
@@ -32,7 +33,7 @@ class Shown:
         self.problems: list[str] = []
 
     @classmethod
-    def open(cls, run: Run) -> "Shown":
+    def open(cls, run: Run) -> "SamplePreview":
         """The samples of a run, found again where they came from."""
         try:
             originals = Originals.open(run.configuration)
@@ -98,7 +99,7 @@ def _found_again(run: Run, originals: Originals) -> NDArray[np.int64]:
     for position in np.flatnonzero(names != expected).tolist():
         name = ids[position].as_py()
         if name not in drawn:
-            raise MosoError(
+            raise errors.DataChanged(
                 f"sample {name} is now of class {names[position]}, and was {expected[position]} when the run was made"
             )
     return places

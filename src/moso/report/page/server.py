@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import numpy as np
 
-from moso.errors import MosoError
+from moso import errors
 from moso.report.page.content import Content, gather
 from moso.report.page.page import policy, shell
 from moso.report.page.thumbnails import TINY
@@ -50,7 +50,7 @@ class Explorer(ThreadingHTTPServer):
         try:
             super().__init__((host, port), Handler)
         except (OSError, OverflowError) as problem:
-            raise MosoError(
+            raise errors.PortUnavailable(
                 f"cannot listen on {host} port {port} ({problem}); give another --host or --port"
             ) from problem
         self.host, self.port = host, int(self.server_address[1])

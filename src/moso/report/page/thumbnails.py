@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from moso.randomness import hashes
-from moso.report.page.sample_preview import Shown
-from moso.selection.order import rank_in_class
+from moso.report.page.sample_preview import SamplePreview
+from moso.selection.orders import rank_in_class
 
 # Pictures up to this size are stored to the pixel: their pixels are all there is to see.
 TINY = 16
@@ -48,7 +48,7 @@ class Album:
         return int((self.tiles != NO_TILE).sum())
 
 
-def make_album(shown: Shown, order: NDArray[np.int64], limit: int) -> Album:
+def make_album(shown: SamplePreview, order: NDArray[np.int64], limit: int) -> Album:
     """The pictures of samples in an order of importance, until the sheets have `limit` bytes."""
     trial = [picture for one in _spread(order) if (picture := shown.picture(int(one))) is not None]
     natural = max((max(picture.size) for picture in trial), default=1)
@@ -80,7 +80,7 @@ def _spread(order: NDArray[np.int64]) -> NDArray[np.int64]:
     return order[np.linspace(0, len(order) - 1, min(_TRIAL, len(order))).astype(np.int64)]
 
 
-def _groups(shown: Shown, order: Iterable[int], size: int) -> Iterator[list[tuple[int, Image.Image]]]:
+def _groups(shown: SamplePreview, order: Iterable[int], size: int) -> Iterator[list[tuple[int, Image.Image]]]:
     group: list[tuple[int, Image.Image]] = []
     for position in order:
         picture = shown.picture(int(position))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined
 
-from moso.analysis.label_issues import Inquiry
+from moso.analysis.label_issues import LabelIssues
 from moso.evaluation.detection import Detection
 from moso.files import replacing, write_csv, write_table, write_text
 from moso.report.plots import png
@@ -28,52 +28,52 @@ from moso.version import __version__
 TINY = 48
 
 
-def write_suspects(run: Run, inquiry: Inquiry, folder: Path) -> list[Path]:
+def write_suspects(run: Run, issues: LabelIssues, folder: Path) -> list[Path]:
     """Write everything about the suspects of a run; returns the paths."""
-    seen, note = looks(run, inquiry)
-    table = suspects_table(inquiry)
+    seen, note = looks(run, issues)
+    table = suspects_table(issues)
     paths = [folder / name for name in ("suspects.csv", "suspects.parquet", "suspects.html")]
     rows = [row.values() for row in table.to_pylist()]
     write_csv(paths[0], table.column_names, rows)
     write_table(paths[1], table)
-    write_text(paths[2], render(run, inquiry, seen, note))
-    figure = sheet(inquiry, seen)
+    write_text(paths[2], render(run, issues, seen, note))
+    figure = sheet(issues, seen)
     if figure is not None:
         paths.append(folder / "suspects.png")
         with replacing(paths[-1]) as temporary:
             temporary.write_bytes(png(figure))
-    if inquiry.detections:
+    if issues.detections:
         paths.append(folder / "detection.csv")
         names = [field.name for field in fields(Detection)]
-        write_csv(paths[-1], names, (asdict(one).values() for one in inquiry.detections))
+        write_csv(paths[-1], names, (asdict(one).values() for one in issues.detections))
     return paths
 
 
-def render(run: Run, inquiry: Inquiry, seen: list[Look], note: str) -> str:
+def render(run: Run, issues: LabelIssues, seen: list[Look], note: str) -> str:
     """The page as text."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     text = (resources.files("moso.report.suspects") / "suspects.html.j2").read_text(encoding="utf-8")
     suspects = []
-    for row, look in zip(suspects_table(inquiry).to_pylist(), seen, strict=True):
+    for row, look in zip(suspects_table(issues).to_pylist(), seen, strict=True):
         tiny = look.picture is not None and max(look.picture.size) <= TINY
         suspects.append({"wrong": None, **row, "address": look.address, "tiny": tiny, "text": look.text})
     return environment.from_string(text).render(
         name=data_name(run.configuration.dataset),
-        headline=headline(inquiry),
+        headline=headline(issues),
         note=note,
-        detection=detection_text(inquiry) if inquiry.detections else None,
+        detection=detection_text(issues) if issues.detections else None,
         suspects=suspects,
         texts=any(look.text for look in seen),
         version=__version__,
     )
 
 
-def headline(inquiry: Inquiry) -> str:
+def headline(issues: LabelIssues) -> str:
     """What was found, in a sentence or two."""
-    found = inquiry.suspects
+    found = issues.suspects
     other = int((found.predicted != found.labels).sum())
     first = (
-        f"The {count_of(len(found), 'sample')} of {inquiry.samples:,} whose label is doubted most, by {inquiry.order}; "
+        f"The {count_of(len(found), 'sample')} of {issues.samples:,} whose label is doubted most, by {issues.order}; "
         f"networks that never saw them would give {other:,} of them another label."
     )
     if found.wrong is None:

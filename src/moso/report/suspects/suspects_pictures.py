@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from PIL import Image
 
-from moso.analysis.label_issues import Inquiry
+from moso.analysis.label_issues import LabelIssues
 from moso.errors import MosoError
 from moso.evaluation.label_suspects import Suspects
 from moso.report.plots import LIGHT, Theme, blank, house_style
@@ -51,13 +51,13 @@ class Look:
         return f"data:image/png;base64,{base64.b64encode(stream.getvalue()).decode()}"
 
 
-def looks(run: Run, inquiry: Inquiry) -> tuple[list[Look], str]:
+def looks(run: Run, issues: LabelIssues) -> tuple[list[Look], str]:
     """What can be seen of every suspect, and why nothing can if nothing can."""
     try:
         source = Originals.open(run.configuration)
-        found = [Look(source.picture(one), _shortened(source.text(one))) for one in inquiry.ids]
+        found = [Look(source.picture(one), _shortened(source.text(one))) for one in issues.ids]
     except (MosoError, OSError) as problem:
-        return [Look()] * len(inquiry.ids), f"The samples cannot be shown: {problem}."
+        return [Look()] * len(issues.ids), f"The samples cannot be shown: {problem}."
     if not any(look.picture or look.text for look in found):
         return found, "The inputs are neither pictures nor texts, so samples are named by id and label."
     return found, ""
@@ -67,7 +67,7 @@ def _shortened(text: str | None) -> str | None:
     return text if text is None or len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
 
 
-def sheet(inquiry: Inquiry, seen: Sequence[Look], *, theme: Theme = LIGHT) -> "Figure | None":
+def sheet(issues: LabelIssues, seen: Sequence[Look], *, theme: Theme = LIGHT) -> "Figure | None":
     """The first suspects as pictures, the label they have over the one that others would give; None without any."""
     shown = [place for place, look in enumerate(seen) if look.picture is not None][:ON_SHEET]
     if not shown:
@@ -81,7 +81,7 @@ def sheet(inquiry: Inquiry, seen: Sequence[Look], *, theme: Theme = LIGHT) -> "F
         axes.set_axis_off()
         for number, place in enumerate(shown):
             row, column = divmod(number, across)
-            _tile(axes, inquiry.suspects, inquiry.classes, place, seen[place].picture, column, row)
+            _tile(axes, issues.suspects, issues.classes, place, seen[place].picture, column, row)
         axes.set_xlim(0, TILE * across)
         axes.set_ylim((TILE + TITLE) * down, 0)
         axes.set_aspect("auto")

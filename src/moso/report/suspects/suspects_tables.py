@@ -5,18 +5,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from moso.analysis.label_issues import Inquiry
+from moso.analysis.label_issues import LabelIssues
 from moso.evaluation.detection import Detection
 from moso.report.text_table import TextTable
 from moso.report.wording import count_of
 
 
-def suspects_table(inquiry: Inquiry) -> pa.Table:
+def suspects_table(issues: LabelIssues) -> pa.Table:
     """A row a suspect: rank, id, label, what unseen networks would say and how sure they are; the truth if known."""
-    found, classes = inquiry.suspects, inquiry.classes
+    found, classes = issues.suspects, issues.classes
     columns: dict[str, Any] = {
         "rank": list(range(1, len(found) + 1)),
-        "id": inquiry.ids,
+        "id": issues.ids,
         "label": [classes[label] for label in found.labels.tolist()],
         "predicted": [classes[label] for label in found.predicted.tolist()],
         "label_probability": found.given_probability,
@@ -29,10 +29,10 @@ def suspects_table(inquiry: Inquiry) -> pa.Table:
     return pa.table(columns)
 
 
-def suspects_text(inquiry: Inquiry, shown: int) -> TextTable:
+def suspects_text(issues: LabelIssues, shown: int) -> TextTable:
     """The first few suspects, to read."""
     rows = []
-    for row in suspects_table(inquiry).slice(0, shown).to_pylist():
+    for row in suspects_table(issues).slice(0, shown).to_pylist():
         line = [
             str(row["id"]),
             row["label"],
@@ -44,24 +44,24 @@ def suspects_text(inquiry: Inquiry, shown: int) -> TextTable:
             line.append(f"wrong, is {row['right_label']}" if row["wrong"] else "right")
         rows.append(line)
     columns = ["id", "label", "others say", "for the label", "for theirs"]
-    columns += ["truth"] if inquiry.suspects.wrong is not None else []
-    title = f"the {count_of(min(shown, len(inquiry.suspects)), 'most suspicious sample')} by {inquiry.order}"
+    columns += ["truth"] if issues.suspects.wrong is not None else []
+    title = f"the {count_of(min(shown, len(issues.suspects)), 'most suspicious sample')} by {issues.order}"
     note = "Others are networks that never saw the sample, with their probabilities of its label and of their own."
     return TextTable(title, columns, rows, note)
 
 
-def detection_text(inquiry: Inquiry) -> TextTable:
+def detection_text(issues: LabelIssues) -> TextTable:
     """How well every order finds the wrong labels."""
-    assert inquiry.wrong is not None
-    rows = [_row(one, inquiry.order) for one in inquiry.detections]
+    assert issues.wrong is not None
+    rows = [_row(one, issues.order) for one in issues.detections]
     columns = ["order", "AUROC", "precision", "called wrong", "of them wrong", "of the wrong found"]
-    share = inquiry.wrong / inquiry.samples
+    share = issues.wrong / issues.samples
     note = (
         "AUROC: the chance that a wrong label comes before a right one. Precision: the share of wrong ones among the "
-        f"first {inquiry.wrong:,}; chance would give {share:.3f}. The last columns are for a detector that also says "
-        f"where to stop. {inquiry.note}"
+        f"first {issues.wrong:,}; chance would give {share:.3f}. The last columns are for a detector that also says "
+        f"where to stop. {issues.note}"
     ).strip()
-    title = f"detection of {inquiry.wrong:,} wrong labels among {inquiry.samples:,} samples"
+    title = f"detection of {issues.wrong:,} wrong labels among {issues.samples:,} samples"
     return TextTable(title, columns, rows, note)
 
 

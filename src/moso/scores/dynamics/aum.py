@@ -15,7 +15,7 @@ Source: Pleiss et al., Identifying Mislabeled Data using the Area Under the Marg
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.evidence_kinds import DYNAMICS
+from moso.evidence_kinds.training_dynamics import DYNAMICS
 from moso.scores.dynamics.windows import over_samples
 from moso.scores.score import Score, ScoreInput
 

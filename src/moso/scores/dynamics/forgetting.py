@@ -16,7 +16,7 @@ Source: Toneva et al., An Empirical Study of Example Forgetting during Deep Neur
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.evidence_kinds import DYNAMICS
+from moso.evidence_kinds.training_dynamics import DYNAMICS
 from moso.scores.dynamics.windows import over_samples
 from moso.scores.score import Score, ScoreInput
 

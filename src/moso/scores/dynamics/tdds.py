@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from moso.evidence_kinds import DYNAMICS
+from moso.evidence_kinds.training_dynamics import DYNAMICS
 from moso.scores.dynamics.windows import over_samples, shortened, windows
 from moso.scores.score import Score, ScoreInput
 from moso.settings import Settings

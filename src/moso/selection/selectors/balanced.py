@@ -8,7 +8,7 @@ what a larger one keeps. O(N log N).
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.selection.order import best_first, rank_in_class
+from moso.selection.orders import best_first, rank_in_class
 from moso.selection.problem import Problem
 from moso.selection.quotas import check_every_class
 

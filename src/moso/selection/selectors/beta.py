@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from scipy.special import betaln, xlog1py, xlogy
 
-from moso.selection.draws import weighted_order
-from moso.selection.order import best_first
+from moso.selection.orders import best_first, weighted_order
 from moso.selection.problem import Problem, lacking
 from moso.settings import Settings
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.selection.order import best_first
+from moso.selection.orders import best_first
 from moso.selection.problem import Problem
 
 

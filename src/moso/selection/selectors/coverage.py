@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from moso.selection.classes import ClassSettings, per_class
-from moso.selection.draws import shuffled
-from moso.selection.order import best_first, rank_in_class
+from moso.selection.orders import best_first, rank_in_class, shuffled
 from moso.selection.problem import Problem
 
 

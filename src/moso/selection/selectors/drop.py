@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from moso.selection.draws import shuffled
-from moso.selection.order import best_first, rank_in_class
+from moso.selection.orders import best_first, rank_in_class, shuffled
 from moso.selection.problem import Problem, lacking
 from moso.selection.quotas import apportion, check_every_class
 from moso.settings import Settings

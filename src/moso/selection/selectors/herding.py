@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from moso.selection.blocks import blocks
+from moso.selection.blocks import KEPT, Gram, blocks
 from moso.selection.classes import ClasswiseSettings, per_class
-from moso.selection.gram import KEPT, Gram
 from moso.selection.problem import Problem
 
 

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from moso.randomness import hashes
-from moso.selection.blocks import blocks
+from moso.selection.blocks import KEPT, Gram, blocks
 from moso.selection.classes import ClassSettings, per_class
-from moso.selection.gram import KEPT, Gram
 from moso.selection.problem import Problem
 
 

@@ -28,11 +28,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from moso.errors import BudgetImpossibleError, SettingInvalidError
+from moso import errors
 from moso.randomness import generator
-from moso.selection.blocks import blocks
+from moso.selection.blocks import KEPT, Gram, blocks
 from moso.selection.feature_rows import Features
-from moso.selection.gram import KEPT, Gram
 from moso.selection.problem import Problem
 from moso.settings import Settings
 
@@ -74,7 +73,7 @@ def select_fixed_size(
     """
     problem = _problem(influences, seed)
     if not 1 <= budget <= len(problem):
-        raise BudgetImpossibleError(
+        raise errors.BudgetImpossible(
             f"{budget} of {len(problem)} samples cannot stay; the budget is a number from 1 to all of them"
         )
     return np.sort(opt(replace(problem, budget=budget), OptSettings(passes=passes, kicks=kicks, block=block)))
@@ -99,11 +98,11 @@ def select_fixed_bound(
     array([1, 3])
     """
     if not bound >= 0:
-        raise SettingInvalidError(
+        raise errors.SettingInvalid(
             f"bound {bound} is no distance; it is how far removing may move the parameters, 0 or more"
         )
     if not 0 < most < 1:
-        raise SettingInvalidError(f"most = {most} is outside (0, 1); it is the largest share of samples that may go")
+        raise errors.SettingInvalid(f"most = {most} is outside (0, 1); it is the largest share of samples that may go")
     whole, settings = _problem(influences, seed), OptSettings(passes=passes, kicks=kicks, block=block)
     count = len(whole)
 

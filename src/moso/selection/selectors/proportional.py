@@ -7,7 +7,7 @@ seats in a parliament, exact to the sample and without its rivals' paradoxes. O(
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.selection.order import best_first, rank_in_class
+from moso.selection.orders import best_first, rank_in_class
 from moso.selection.problem import Problem
 from moso.selection.quotas import check_every_class
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.selection.draws import shuffled
+from moso.selection.orders import shuffled
 from moso.selection.problem import Problem
 
 

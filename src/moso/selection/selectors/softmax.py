@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from moso.selection.draws import weighted_order
+from moso.selection.orders import weighted_order
 from moso.selection.problem import Problem
 from moso.settings import Settings
 

@@ -1,4 +1,4 @@
-"""Addressed sampling without replacement, with unequal chances.
+"""Orders of samples: best score first with ties broken by id, and addressed draws without replacement.
 
 Adding a Gumbel draw to the logarithm of each weight and sorting gives the samples in the order in which they would be
 drawn one by one, each time in proportion to the weights of those that are left (Kool et al., ICML 2019). The draw of
@@ -9,6 +9,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moso.randomness import Address, hashes, uniforms
+
+
+def best_first(scores: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Positions from the highest score to the lowest; equal scores in the order they come, which is that of ids.
+
+    >>> best_first(np.array([1.0, 3.0, 1.0]))
+    array([1, 0, 2])
+    """
+    return np.argsort(-scores, kind="stable")
+
+
+def rank_in_class(order: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For every sample, how many of its own class come before it in `order`.
+
+    >>> rank_in_class(np.array([2, 0, 1]), np.array([0, 0, 1]))
+    array([0, 1, 0])
+    """
+    grouped = order[np.argsort(labels[order], kind="stable")]
+    sizes = np.bincount(labels)
+    starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[grouped] = np.arange(len(order)) - starts
+    return rank
 
 
 def shuffled(keys: NDArray[np.uint64], *address: Address) -> NDArray[np.int64]:

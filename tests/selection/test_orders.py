@@ -8,7 +8,7 @@ from scipy import stats
 
 import moso
 from moso.selection import Problem
-from moso.selection.draws import weighted_order
+from moso.selection.orders import weighted_order
 from moso.selection.selectors.beta import BetaSettings, beta, beta_parameters, log_density
 
 

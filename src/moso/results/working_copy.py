@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
+from moso import errors
 from moso.columns import cache_folder
-from moso.errors import MosoError
 from moso.files import TEMPORARY, write_json, write_text
 from moso.randomness import key
 from moso.storage.lease_backend import NAME as LEASE
@@ -37,19 +37,19 @@ _AT_ONCE = 8
 Record = dict[str, tuple[str, str]]
 
 
-def light(name: str) -> bool:
+def is_small_file(name: str) -> bool:
     """Whether a file is wanted wherever the run is: all but what only pieces of one partition look at.
 
-    >>> light("scores.parquet"), light("trajectory/part-000/step-00000001.safetensors")
+    >>> is_small_file("scores.parquet"), is_small_file("trajectory/part-000/step-00000001.safetensors")
     (True, False)
     """
     return not {"trajectory", "shards"} & set(name.split("/"))
 
 
-def word(name: str) -> bool:
+def is_status_file(name: str) -> bool:
     """Whether a file says how the run stands.
 
-    >>> word("events/node-7.jsonl"), word("scores.parquet")
+    >>> is_status_file("events/node-7.jsonl"), is_status_file("scores.parquet")
     (True, False)
     """
     return name in (_CONFIGURATION, _MANIFEST, "events.jsonl") or name.startswith("events/")
@@ -78,12 +78,12 @@ class WorkingCopy:
         if self.store.read(_CONFIGURATION) is None:
             foreign = [name for name in self.store.top() if name != LEASE and TEMPORARY not in name]
             if foreign:
-                raise MosoError(
+                raise errors.NotARun(
                     f"{self.store.address} is not empty and not a run directory (it holds {foreign[0]}); "
                     "use another --out"
                 )
 
-    def pull(self, wanted: Wanted = light, leading: bool = False) -> None:
+    def pull(self, wanted: Wanted = is_small_file, leading: bool = False) -> None:
         """Bring what changed at the address, of what is wanted; `leading` is who holds the lease."""
         with self._recorded() as record:
             if _CONFIGURATION not in record:

@@ -201,7 +201,7 @@ class EvidenceKind(Generic[T_co]):
         about_classes: Whether only samples with classes have it.
         decided_by: The settings of a run that make it another evidence; they are recorded with a score.
         decided_if_changed: The same for settings that are recorded only where they are not this default.
-        file: Where it is written below a seed's folder, `{index}` and `{column}` filled in; `evidence/NAME.npy` if empty.
+        file: Where it is written below a seed's folder, `{index}` and `{column}` filled in; else `evidence/NAME.npy`.
         missing: Why a file may not be there, for errors.
         label: What progress calls it; its name if empty.
         is_kept: Whether what was read is kept for the next score.

@@ -2,6 +2,7 @@
 
 import json
 from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from moso.data.views import as_view
 from moso.errors import MosoError
 from moso.evidence import Trajectory, TrajectoryPoint, read_terms, terms_path
 from moso.evidence.renewed_statistics import renewed_statistics
+from moso.evidence_kinds.step_terms import TERMS
 from moso.models import build_model
 from moso.run import Job
 from moso.run.scoring_view import scoring_view
@@ -132,8 +134,9 @@ def test_what_cannot_go_together_is_refused_at_once(small_run, other):
 
 
 def test_a_dry_run_prices_the_statistics(small_run):
-    seconds = {
-        view: next(one.seconds for one in estimate(small_run(view, view=view), 1).stages if one.name == "score")
-        for view in ("evaluation", "training")
-    }
-    assert all(value > 0 for value in seconds.values())
+    """A forward pass per time step more, and it is among what the dry run adds up."""
+    jobs = {view: small_run(view, view=view) for view in ("evaluation", "training")}
+    plain, renewed = (TERMS.price(job.configuration) for job in jobs.values())
+    assert renewed == replace(plain, looks=jobs["training"].configuration.time_steps)
+    assert plain.looks == 0
+    assert all(next(one.seconds for one in estimate(job, 1).stages if one.name == "score") > 0 for job in jobs.values())

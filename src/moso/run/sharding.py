@@ -113,8 +113,8 @@ class _StepPiece(PartitionPiece):
     def perform(self, job: Job, progress: Progress) -> None:
         """Do it, and note what it took."""
         whole, started = ShardedStep(job, self.seed, self.part, self.step), time.monotonic()
-        if self.work(whole):
-            computed(job, "score", piece_name(self.seed, self.folder), time.monotonic() - started)
+        self.work(whole)
+        computed(job, "score", piece_name(self.seed, self.folder), time.monotonic() - started)
 
     def is_complete(self, job: Job) -> bool:
         """Whether the result is there, or is of no more use."""
@@ -126,8 +126,8 @@ class _StepPiece(PartitionPiece):
         return whole.path(self.kind.removeprefix("score-"))
 
     @abstractmethod
-    def work(self, whole: ShardedStep) -> bool:
-        """Do it; whether there was anything to do."""
+    def work(self, whole: ShardedStep) -> None:
+        """Do it."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class SumShard(_ShardPiece):
 
     kind = "score-sums"
 
-    def work(self, whole: ShardedStep) -> bool:
+    def work(self, whole: ShardedStep) -> None:
         """Sweep the shard once."""
         point = whole.point()
         at, load = whole.opened(point)
@@ -159,7 +159,6 @@ class SumShard(_ShardPiece):
         sums = {f"sum.{name}": value for name, value in total.items()}
         about = {"step": self.step, "shard": self.shard}
         write_state(self.result(whole), {**sums, _NORMS: torch.from_numpy(norms)}, about)
-        return True
 
 
 class MeanOfShards(_StepPiece):
@@ -168,7 +167,7 @@ class MeanOfShards(_StepPiece):
     kind = "score-mean"
     shards_read = ("sums-",)
 
-    def work(self, whole: ShardedStep) -> bool:
+    def work(self, whole: ShardedStep) -> None:
         """Add and divide."""
         job = whole.job
         at = Point.of(job.model(self.seed), job.loss, None, job.parameter_filter)
@@ -179,7 +178,6 @@ class MeanOfShards(_StepPiece):
                 own = state[f"sum.{name}"].to(at.device)
                 total[name] = own if shard == 0 else total[name].add_(own)
         write_state(self.result(whole), mean_of(at, total, len(whole.positions)), {"step": self.step})
-        return True
 
 
 class DotsOfShard(_ShardPiece):
@@ -188,7 +186,7 @@ class DotsOfShard(_ShardPiece):
     kind = "score-dots"
     shards_read = ("mean-",)
 
-    def work(self, whole: ShardedStep) -> bool:
+    def work(self, whole: ShardedStep) -> None:
         """Sweep the shard a second time."""
         point = whole.point()
         at, load = whole.opened(point)
@@ -196,7 +194,6 @@ class DotsOfShard(_ShardPiece):
         mean = {name: value.to(at.device) for name, value in state.items()}
         dots = directional_derivatives(at, lambda: load(whole.shards[self.shard]), mean, point.groups)
         write_state(self.result(whole), {_DOTS: torch.from_numpy(dots)}, {"step": self.step, "shard": self.shard})
-        return True
 
 
 class TermsOfShards(_StepPiece):
@@ -210,10 +207,9 @@ class TermsOfShards(_StepPiece):
         whole = ShardedStep(job, self.seed, self.part, self.step)
         return whole.terms.exists() and not whole.folder.exists()
 
-    def work(self, whole: ShardedStep) -> bool:
+    def work(self, whole: ShardedStep) -> None:
         """Write the terms in the order of the shards, and clear away."""
-        missing = not whole.terms.exists()
-        if missing:
+        if not whole.terms.exists():
             point, shards = whole.point(), range(len(whole.shards))
             norms = [read_state(whole.path("sums", shard))[0][_NORMS].numpy() for shard in shards]
             dots = [read_state(whole.path("dots", shard))[0][_DOTS].numpy() for shard in shards]
@@ -222,7 +218,6 @@ class TermsOfShards(_StepPiece):
         clear_away(whole.folder)
         if whole.folder.parent.exists() and not any(whole.folder.parent.iterdir()):
             clear_away(whole.folder.parent)
-        return missing
 
 
 def sharded_rounds(job: Job) -> Iterator[list[Piece]]:

@@ -12,7 +12,7 @@ from moso.evidence.curvature import Curvature
 from moso.evidence.influences import influences
 from moso.gradients import Factored
 from moso.randomness import seeded
-from moso.scores import opt as module
+from moso.evidence import influences as module
 from moso.scores.opt import opt_scores
 from moso.training.default_losses import squared_error
 

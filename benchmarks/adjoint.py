@@ -24,7 +24,7 @@ from moso.adjoint import Replay, ReplayRecorder, adjoint_sweep
 from moso.data.samples import StoredSamples
 from moso.files import write_json
 from moso.models import build_model
-from moso.training.loop import TrainingData, train
+from moso.training.loop import StepPlan, TrainingData, train
 from moso.training.recipe import TrainingRecipe
 
 OUT = Path(__file__).parent.parent / "docs" / "benchmarks" / "adjoint.json"
@@ -58,14 +58,15 @@ def main() -> None:
         channels_last=True,
     )
     data = TrainingData(samples.training_view("crop-flip", 0), np.arange(count), samples.keys)
+    plan = StepPlan(data, recipe, seed=0, total_steps=given.steps)
     start = build_model(given.model, (3, 32, 32), CLASSES, seed=0)
     with tempfile.TemporaryDirectory() as folder:
         recorder = ReplayRecorder(Path(folder), given.steps)
 
         def trained() -> None:
-            train(copy.deepcopy(start), data, recipe, seed=0, total_steps=given.steps)
+            train(copy.deepcopy(start), plan)
 
-        train(copy.deepcopy(start), data, recipe, seed=0, total_steps=given.steps, on_step=recorder.step)
+        train(copy.deepcopy(start), plan, callbacks=[recorder])
         replay = Replay(Path(folder), start, data, recipe, 0, given.steps)
 
         def swept() -> None:

@@ -37,9 +37,8 @@ from moso.gradients import cross_entropy
 from moso.models import build_model
 from moso.randomness import generator, hashes, reseed, seeded
 from moso.scores import moso_score
-from moso.training.loop import TrainingData, train
+from moso.training.loop import StepPlan, TrainingData, train
 from moso.training.recipe import TrainingRecipe
-from moso.training.schedule import learning_rate
 
 OUT = Path(__file__).parent.parent / "docs" / "benchmarks" / "adjoint-map.json"
 PROBES = 8
@@ -154,7 +153,7 @@ def _adjoint(cell: Cell, model: nn.Module, data: TrainingData, recipe: TrainingR
     trained, _ = at_precision(model, cross_entropy, torch.float64)
     with tempfile.TemporaryDirectory() as folder:
         recorder = ReplayRecorder(Path(folder), cell.steps)
-        train(trained, data, recipe, seed=cell.seed, total_steps=cell.steps, loss=loss, on_step=recorder.step)
+        train(trained, StepPlan(data, recipe, cell.seed, cell.steps), loss=loss, callbacks=[recorder])
         replay = Replay(Path(folder), start, data, recipe, cell.seed, cell.steps, loss)
         probed = adjoint_sweep(replay, probes=probes)
         found = {"adjoint": probed.change, f"adjoint-{probes}-probes": probed.scores()}
@@ -177,17 +176,12 @@ def _left_out_together(cell: Cell, model: nn.Module, data: TrainingData, recipe:
     for row in range(SUBSETS):
         out[row, generator(cell.seed, "left-out", row).choice(cell.samples, size, replace=False)] = 1.0
     networks = StackedModels(network, loss, SUBSETS + 1, recipe)
-    per_epoch = data.steps_per_epoch(recipe.batch_size)
     with seeded(cell.seed, "training"):
-        for step in range(1, cell.steps + 1):
-            epoch, number = divmod(step - 1, per_epoch)
-            positions = data.epoch_batches(recipe.batch_size, epoch, cell.seed)[number]
-            weights = 1 - out[:, positions]
+        for step, batch in StepPlan(data, recipe, cell.seed, cell.steps).walk(range(1, cell.steps + 1)):
+            weights = 1 - out[:, step.positions]
             weights /= np.maximum(weights.sum(axis=1, keepdims=True), 1)
-            reseed(cell.seed, "update", step)
-            schedule_epoch = max(1, round(cell.steps / recipe.epochs))
-            rate = learning_rate(recipe, step, cell.steps, schedule_epoch)
-            networks.step(data.view.batch(positions, epoch), torch.from_numpy(weights), rate)
+            reseed(cell.seed, "update", step.number)
+            networks.step(batch, torch.from_numpy(weights), step.rate)
     risks = networks.losses(data.view.batch(data.positions)).mean(dim=1).numpy()
     return out[:-1], risks[:-1] - risks[-1]
 

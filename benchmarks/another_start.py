@@ -20,7 +20,7 @@ from moso.files import write_json
 from moso.results.retrainings import all_retrainings
 from moso.results.selections import all_selections, read_selection
 from moso.run.job import Job
-from moso.training.loop import train
+from moso.training.loop import StepPlan, train
 
 OUT = Path(__file__).parent.parent / "docs" / "benchmarks" / "another-start.json"
 START = 1000  # added to a run's seed
@@ -31,7 +31,7 @@ def retrained(job: Job, kept: np.ndarray, seed: int) -> float:
     recipe, test = job.configuration.retraining, job.data.test
     assert test is not None, "experiments have a test split"
     model = job.model(seed)
-    train(model, job.training_data(recipe, np.flatnonzero(kept), seed), recipe, seed=seed, loss=job.loss)
+    train(model, StepPlan(job.training_data(recipe, np.flatnonzero(kept), seed), recipe, seed), loss=job.loss)
     values = measured(model, test.evaluation_view(), np.arange(len(test)), job.metric)
     return round(100 * float(values.mean()), 2)
 

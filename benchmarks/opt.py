@@ -35,7 +35,7 @@ from moso.models import build_model
 from moso.scores.opt import opt_scores
 from moso.selection import kept_count
 from moso.selection.selectors.opt_selection import distance_moved, select_fixed_size
-from moso.training.loop import TrainingData, predict, threads, train
+from moso.training.loop import StepPlan, TrainingData, predict, threads, train
 from moso.training.recipe import load_recipe
 
 OUT = Path(__file__).parent.parent / "docs" / "benchmarks" / "opt.json"
@@ -116,7 +116,7 @@ def digits_cell(noise: float, seed: int) -> dict[str, list[float]]:
         network = build_model("convnet", samples.shape, 10, own)
         chosen = getattr(recipe, how)
         source = TrainingData(samples.training_view(chosen.augmentation, seed), np.sort(kept), samples.keys)
-        train(network, source, chosen, seed=seed)
+        train(network, StepPlan(source, chosen, seed))
         return network
 
     whole = trained(every, "surrogate", seed)

@@ -34,7 +34,7 @@ from moso.models.compat import import_timm
 from moso.randomness import generator, seeded
 from moso.scores.ssp import ssp_scores
 from moso.selection import select
-from moso.training.loop import TrainingData, predict, threads, train
+from moso.training.loop import StepPlan, TrainingData, predict, threads, train
 from moso.training.recipe import load_recipe
 from moso.training.self_supervised import (
     Unlabelled,
@@ -128,7 +128,7 @@ def digits_cell(noise: float, seed: int) -> dict[str, list[float]]:
         for name, kept in ways.items():
             network = build_model("convnet", samples.shape, 10, seed)
             source = TrainingData(samples.training_view(recipe.augmentation, seed), np.sort(kept), samples.keys)
-            train(network, source, recipe, seed=seed)
+            train(network, StepPlan(source, recipe, seed))
             outputs = predict(network, test.evaluation_view(), np.arange(len(test)))
             found.setdefault(name, []).append(float((outputs.argmax(1).numpy() == test.labels).mean()))
     return found

@@ -13,7 +13,7 @@ from benchmarks.estimators.terms import ESTIMATORS, EXACT, IN_RUN
 from benchmarks.scoring.clock import Spread
 from moso.evidence import Estimator, TrajectoryPoint, step_terms
 from moso.training.in_run import InRun
-from moso.training.loop import train
+from moso.training.loop import AfterStep, StepPlan, train
 
 TRAINING = "training"
 
@@ -61,10 +61,7 @@ def epoch_seconds(problem: Problem, network: str, samples: int, in_run: bool) ->
     marks: list[float] = []
     train(
         problem.model(network),
-        data,
-        recipe,
-        seed=problem.seed,
-        on_step=lambda *_: marks.append(perf_counter()),
-        in_run=collector if in_run else None,
+        StepPlan(data, recipe, problem.seed),
+        callbacks=[*([collector] if in_run else []), AfterStep(lambda run, step: marks.append(perf_counter()))],
     )
     return marks[-1] - marks[per_epoch - 1]

@@ -4,13 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from torch import nn
 
 from benchmarks.estimators.problems import Problem
 from moso.evidence import Estimator, PartitionTerms, StepTerms, TrajectoryPoint, sample_steps, step_terms
 from moso.training.in_run import InRun, counted_steps
-from moso.training.loop import train
+from moso.training.loop import AfterStep, StepPlan, TrainingRun, train
+from moso.training.steps import Step
 
 Say = Callable[[str], None]
 
@@ -40,16 +39,16 @@ def measure(problem: Problem, time_steps: int, say: Say) -> Terms:
     chosen, others = (sample_steps(total, time_steps, seed + shift).tolist() for shift in (0, 1))
     points: dict[int, TrajectoryPoint] = {}
 
-    def record(model: nn.Module, optimizer: torch.optim.Optimizer, step: int, epoch: int) -> None:
-        if step in chosen or step in others:
-            state = {name: value.clone() for name, value in model.state_dict().items()}
-            points[step] = TrajectoryPoint(step, (optimizer.param_groups[0]["lr"],), memory=state)
+    def record(run: TrainingRun, step: Step) -> None:
+        if step.number in chosen or step.number in others:
+            state = {name: value.clone() for name, value in run.model.state_dict().items()}
+            points[step.number] = TrajectoryPoint(step.number, (step.rate,), memory=state)
 
     collected: list[StepTerms] = []
     ends = counted_steps(recipe.epochs, per_epoch, recipe.epochs - 1, seed)
     in_run = InRun(problem.positions, ends, per_epoch, collected.append)
     model = problem.model()
-    history = train(model, data, recipe, seed=seed, on_step=record, in_run=in_run)
+    history = train(model, StepPlan(data, recipe, seed), callbacks=[in_run, AfterStep(record)])
     say(f"trained: loss {history.loss[0]:.2f} to {history.loss[-1]:.2f} in {total} steps")
     view = problem.data.train.evaluation_view()
 

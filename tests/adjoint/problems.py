@@ -17,9 +17,10 @@ from moso.exact.stacked_models import at_precision
 from moso.gradients import cross_entropy
 from moso.models import build_model
 from moso.randomness import hashes, seeded
-from moso.training.loop import TrainingData, train
+from moso.training.loop import StepPlan, TrainingData, train
 from moso.training.recipe import TrainingRecipe
 from moso.training.schedule import learning_rate
+from torch_optimizers import torch_optimizer
 
 HARD = {"momentum": 0.9, "nesterov": True, "weight_decay": 0.01, "clip_norm": 0.5, "schedule": "cosine"}
 
@@ -56,7 +57,7 @@ def recorded(
     """A run of the training loop that can be replayed."""
     start, loss = at_precision(network(name) if isinstance(name, str) else name, cross_entropy, dtype)
     total = how.epochs * data.steps_per_epoch(how.batch_size)
-    train(copy.deepcopy(start), data, how, seed=5, loss=loss, on_step=ReplayRecorder(folder, total).step)
+    train(copy.deepcopy(start), StepPlan(data, how, seed=5), loss=loss, callbacks=[ReplayRecorder(folder, total)])
     return Replay(folder, start, data, how, seed=5, total_steps=total, loss=loss, **more)
 
 
@@ -65,11 +66,7 @@ def trained_with(
 ) -> nn.Module:
     """One network in float64, PyTorch's optimiser, the losses of every batch weighed by `weigh(positions)`."""
     model = network(name).double().train()
-    options = {"lr": 1.0, "weight_decay": how.weight_decay}
-    if how.optimizer == "adamw":
-        optimizer = torch.optim.AdamW(model.parameters(), betas=(how.momentum, 0.999), **options)
-    else:
-        optimizer = torch.optim.SGD(model.parameters(), momentum=how.momentum, nesterov=how.nesterov, **options)
+    optimizer = torch_optimizer(model, how)
     per_epoch, step = data.steps_per_epoch(how.batch_size), 0
     for epoch in range(how.epochs):
         for positions in data.epoch_batches(how.batch_size, epoch, 5):

@@ -24,7 +24,7 @@ from moso.run.job import Job
 from moso.run.stages import begin, score_stage
 from moso.run.training import at_start
 from moso.scores import agreement
-from moso.training.loop import train
+from moso.training.loop import StepPlan, train
 
 
 class Interruption(Exception):
@@ -47,7 +47,7 @@ def test_every_partition_is_the_adjoint_of_its_own_training(small_run, tmp_path)
     for part, positions in enumerate(job.partitions(0)):
         data, total = job.training_data(recipe, positions, 0), job.total_steps(positions)
         recorder = ReplayRecorder(tmp_path / str(part), total)
-        train(at_start(job, 0), data, recipe, seed=0, on_step=recorder.step)
+        train(at_start(job, 0), StepPlan(data, recipe, seed=0), callbacks=[recorder])
         replay = Replay(recorder.folder, at_start(job, 0), data, recipe, 0, total)
         own = adjoint_sweep(replay, SampleRisk.of(validation.evaluation_view()))
         assert (found[positions] == own.change).all()

@@ -12,7 +12,7 @@ from moso.adjoint import Replay, ReplayRecorder, adjoint_sweep, read_adjoint, wr
 from moso.data.samples import StoredSamples
 from moso.errors import MosoError
 from moso.gradients import SampleRisk, class_weights, cross_entropy
-from moso.training.loop import TrainingData, train
+from moso.training.loop import AfterStep, StepPlan, TrainingData, train
 
 DROPPING = nn.Sequential(
     nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Tanh(), nn.Dropout(0.3), nn.Flatten(), nn.Linear(144, 10)
@@ -21,6 +21,7 @@ RECIPES = {
     "sgd": {**HARD, "batch_size": 7},
     "channels last, augmented": {**HARD, "batch_size": 7, "channels_last": True, "augmentation": "crop-flip"},
     "adamw": {"optimizer": "adamw", "learning_rate": 0.01, "batch_size": 7, "momentum": 0.9},
+    "adam": {"optimizer": "adam", "learning_rate": 0.01, "batch_size": 7, "momentum": 0.9, "weight_decay": 0.01},
 }
 
 
@@ -36,10 +37,10 @@ def test_states_come_back_bit_for_bit(settings, tmp_path):
     data, states = augmented(20, how), {}
     replay = recorded(DROPPING, data, how, tmp_path, torch.float32)
 
-    def remember(model, optimizer, step, epoch):
-        states[step] = {name: value.clone() for name, value in model.state_dict().items()}
+    def remember(run, step):
+        states[step.number] = {name: value.clone() for name, value in run.model.state_dict().items()}
 
-    train(copy.deepcopy(DROPPING), data, how, seed=5, on_step=remember)
+    train(copy.deepcopy(DROPPING), StepPlan(data, how, seed=5), callbacks=[AfterStep(remember)])
     seen = []
     for stretch in replay.backwards():
         for update in stretch.updates:

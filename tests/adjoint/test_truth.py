@@ -21,6 +21,7 @@ RECIPES = {
     "all at once": {**HARD, "batch_size": 7},
     "one a batch": {"batch_size": 1, "momentum": 0.9, "learning_rate": 0.02},
     "adamw": ADAMW,
+    "adam": {**ADAMW, "optimizer": "adam", "beta2": 0.99, "epsilon": 1e-6},
     "adamw clipped": {**ADAMW, "clip_norm": 0.3, "schedule": "cosine"},
 }
 

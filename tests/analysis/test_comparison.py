@@ -25,8 +25,8 @@ from moso.report.comparison.compare_tables import main_tables, tables
 from moso.results.retrainings import Retraining, retraining_path
 from moso.run import Job
 from moso.run.stages import begin, compare
-from moso.training.loop import optimizer_for
 from moso.training.schedule import learning_rate
+from torch_optimizers import torch_optimizer
 
 SETTINGS = {"model": "mlp-w8", "epochs": 3, "partitions": 2, "time_steps": 2, "seeds": 2, "ratios": [0.3, 0.7]}
 METHODS = ["moso", "el2n", "herding"]
@@ -82,7 +82,7 @@ def trained(job: Job, seed: int, batches_of, total: int) -> float:
     recipe = job.configuration.retraining
     model, step, epoch = job.model(seed), 0, 0
     view = job.data.train.training_view(recipe.augmentation, seed)
-    optimizer = optimizer_for(model, recipe)
+    optimizer = torch_optimizer(model, recipe)
     while step < total:
         plan = batches_of(epoch)[: total - step]
         for inputs, labels in load(view, plan, epoch):

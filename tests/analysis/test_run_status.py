@@ -49,23 +49,36 @@ def test_a_run_is_seen_before_while_and_after_its_stages(small_run):
     assert "not begun" in text
 
 
-def test_a_piece_at_work_is_seen_with_how_far_it_is_and_who_does_it(small_run):
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that stands still until somebody moves it on; returns what does."""
+    now = [time.time()]
+    for name in ("time", "monotonic"):
+        monkeypatch.setattr(time, name, lambda: now[0])
+
+    def passes(seconds: float) -> None:
+        now[0] += seconds
+
+    return passes
+
+
+def test_a_piece_at_work_is_seen_with_how_far_it_is_and_who_does_it(small_run, clock):
     job = small_run()
     with job.directory.locked():
         begin(job)
         job.directory.event("begun", stage="train", pieces=4)
-        time.sleep(0.3)
+        clock(2.0)
         job.directory.event("measured", what="train", piece="seed-0/part-000", seconds=1.0, peak=None)
         with heartbeat(job.directory, "train", "seed-0/part-001", lambda *_: None, seconds=0) as progress:
             progress("surrogate 2/2", 1, 4)
-            time.sleep(0.25)
+            clock(1.0)
             progress("surrogate 2/2", 2, 4)
             [one] = running(job.directory)
             assert (one.label, one.done, one.total) == ("surrogate 2/2", 2, 4)
             stage = standing(job.directory)["train"]
             assert (stage.done, stage.pieces) == (1, 4)
-            passed = status(job.directory).time - job.directory.events()[-2]["time"]
-            assert stage.seconds_left == pytest.approx(passed * 2.5 / 1.5, rel=0.5)
+            # One piece and a half of four in three seconds.
+            assert stage.seconds_left == pytest.approx(3.0 * 2.5 / 1.5, rel=1e-3)
             assert "surrogate 2/2: 50%" in seen(job.directory.root)
         assert running(job.directory) == []
 
@@ -92,16 +105,17 @@ def test_a_failure_is_seen_with_its_sentence(small_run, monkeypatch):
     assert "failed: seed-0/part-000/score: sample 7 is broken" in seen(job.directory.root)
 
 
-def test_events_of_several_machines_are_one_story(small_run):
+def test_events_of_several_machines_are_one_story(small_run, clock):
     job = small_run()
     with job.directory.locked():
         begin(job)
-        for name in ("", "near-1", "far-2", ""):
-            RunDirectory(job.directory.root, name).event("computed", stage="train", piece="a", seconds=1.5)
-            time.sleep(0.01)
+        for number, name in enumerate(("", "near-1", "far-2", "")):
+            clock(1.0)
+            RunDirectory(job.directory.root, name).event(
+                "computed", stage="train", piece="a", seconds=1.5, number=number
+            )
     assert job.directory.seconds("train") == {"a": 6.0}
-    times = [event["time"] for event in job.directory.events()]
-    assert times == sorted(times)
+    assert [event["number"] for event in job.directory.events() if event["event"] == "computed"] == [0, 1, 2, 3]
 
 
 def test_status_as_json_says_everything(small_run):

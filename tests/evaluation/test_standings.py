@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from scipy.stats import ttest_rel
 
 from moso.errors import MosoError
+from moso.evaluation.paired import paired_difference
 from moso.evaluation.standings import compared, entries, reaches
-from moso.evaluation.statistics import paired_difference
+from moso.evaluation.summary import LOSS
 from moso.evaluation.tolerance import prunable
 from moso.report import findings
 
@@ -32,6 +33,32 @@ def test_paired_intervals_are_scipys(count):
     found = paired_difference(dict(enumerate(first)), dict(enumerate(second)))
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
     assert found.value == pytest.approx((first - second).mean())
+    assert found.pairs == count
+
+
+@pytest.mark.parametrize("comparisons", [1, 4, 25])
+def test_a_verdict_is_that_of_scipys_test_with_its_level_shared_by_all_comparisons(comparisons):
+    draw = np.random.default_rng(comparisons)
+    verdicts = []
+    for effect in np.linspace(-4, 4, 41):
+        first, second = draw.normal(size=6) + effect, draw.normal(size=6)
+        found = paired_difference(dict(enumerate(first)), dict(enumerate(second)), comparisons=comparisons)
+        real = ttest_rel(first, second).pvalue * comparisons < 0.05
+        assert found.verdict == ("level" if not real else "better" if found.value > 0 else "worse")
+        assert found.star == (" *" if real else "")
+        verdicts.append(found.verdict)
+    assert set(verdicts) == {"better", "level", "worse"}
+
+
+def test_where_less_is_better_a_lower_value_is_the_better_one():
+    found = paired_difference({0: 0.1, 1: 0.21, 2: 0.3}, {0: 0.5, 1: 0.6, 2: 0.7}, measure=LOSS)
+    assert (found.verdict, found.gain) == ("better", pytest.approx(-found.value))
+
+
+def test_one_seed_has_no_interval_and_no_verdict():
+    found = paired_difference({0: 99.0}, {0: 1.0}, test_samples=1000)
+    assert (found.value, found.pairs, found.verdict, found.star, str(found)) == (98.0, 1, "unknown", "", "+98.0")
+    assert np.isnan([found.low, found.high]).all()
 
 
 def test_what_a_seed_does_to_both_cancels():
@@ -53,7 +80,9 @@ def test_only_seeds_that_both_have_are_compared():
 def test_two_seeds_that_agree_by_luck_prove_little():
     luck = {"first": {0: 91.0, 1: 92.0}, "second": {0: 90.0, 1: 91.0}}
     assert paired_difference(luck["first"], luck["second"]).low == pytest.approx(1.0)
-    assert paired_difference(luck["first"], luck["second"], resolution=100 / 359).low < 0
+    assert paired_difference(luck["first"], luck["second"], test_samples=359).low < 0
+    # A loss has no steps: it may well be that seeds agree.
+    assert paired_difference(luck["first"], luck["second"], test_samples=359, measure=LOSS).low == pytest.approx(1.0)
 
 
 def test_rows_stand_beside_the_better_random_selection_and_all_data():
@@ -75,12 +104,15 @@ def test_rows_stand_beside_the_better_random_selection_and_all_data():
     assert rows["random (balanced)", 0.5].against_random is None
     assert rows["random (random)", 0.5].against_random.value == -4
     assert rows["all data", 0.0].against_full is None
+    # Two are held against the baseline at 0.5, three against all data there, and one at 0.8.
+    assert (moso.against_random.comparisons, moso.against_full.comparisons) == (2, 3)
+    assert rows["moso (balanced)", 0.8].against_full.comparisons == 1
 
 
 def test_a_baseline_that_prunes_nothing_is_never_the_best_method():
     found = entries([*cells("moso", 0.5, 90, 91), *cells("rs2", 0.5, 99, 99), *cells("random", 0.5, 80, 81)])
-    (best,) = [one.best for one in findings.compare([entry.line for entry in found])]
-    assert best.method == "moso"
+    (best,) = findings.best_of(compared(found))
+    assert best.entry.method == "moso"
 
 
 @pytest.mark.parametrize(
@@ -96,12 +128,12 @@ def test_the_headline_says_whether_fewer_updates_would_have_done(value, said):
     rows = [*cells("full", 0.0, 95, 95.5, 96, selector="none")]
     for method, mean in reached.items():
         rows += cells(method, 0.5, mean - 0.3, mean, mean + 0.3, selector="none" if method == "rs2" else "balanced")
-    lines = [entry.line for entry in entries(rows)]
-    sentence = findings.headline(findings.compare(lines, 1000), "pets", 1000)
+    found = entries(rows)
+    sentence = findings.headline(findings.best_of(compared(found, 1000)), "pets", 1000)
     assert f"As many updates without any pruning (rs2) reach {value:.1f} %" in sentence
     assert said in sentence
-    without = [line for line in lines if line.method != "rs2"]
-    assert "As many updates" not in findings.headline(findings.compare(without, 1000), "pets", 1000)
+    without = [entry for entry in found if entry.method != "rs2"]
+    assert "As many updates" not in findings.headline(findings.best_of(compared(without, 1000)), "pets", 1000)
 
 
 def test_settings_are_named_only_where_they_tell_rows_apart():

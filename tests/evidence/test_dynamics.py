@@ -12,8 +12,9 @@ from moso.evidence.outputs import COLUMNS, describe
 from moso.gradients import cross_entropy
 from moso.randomness import seeded
 from moso.training.in_run import InRun
-from moso.training.loop import Checkpoints, TrainingData, train
+from moso.training.loop import AfterStep, Checkpoints, StepPlan, TrainingData, train
 from moso.training.recipe import TrainingRecipe
+from moso.training.recording import RecordDynamics
 
 RECIPE = TrainingRecipe(
     epochs=4, batch_size=16, learning_rate=0.1, schedule="cosine", weight_decay=1e-3, augmentation="crop-flip"
@@ -54,7 +55,7 @@ def test_what_is_recorded_is_what_training_computed(tmp_path):
     plan = data()
     for epoch in range(RECIPE.epochs):
         order += [(epoch, batch) for batch in plan.epoch_batches(RECIPE.batch_size, epoch, 0)]
-    train(network(), plan, RECIPE, seed=0, loss=loss, dynamics=recorder(tmp_path))
+    train(network(), StepPlan(plan, RECIPE, seed=0), loss=loss, callbacks=[RecordDynamics(recorder(tmp_path))])
     found = Dynamics.open(tmp_path)
     assert (found.epochs, found.samples, set(found.columns)) == (4, COUNT, set(COLUMNS))
     before: dict[int, np.ndarray] = {}
@@ -76,36 +77,31 @@ def test_interrupted_and_resumed_the_files_are_the_same_bytes(tmp_path, stops, s
     class Interruption(Exception):
         pass
 
-    train(network(), data(), RECIPE, seed=3, dynamics=recorder(tmp_path / "whole"))
+    train(network(), StepPlan(data(), RECIPE, seed=3), callbacks=[RecordDynamics(recorder(tmp_path / "whole"))])
     checkpoints = Checkpoints(tmp_path / "position", seconds=seconds)
     for stop in stops:
 
-        def interrupt(model, optimizer, step, epoch, stop=stop):
-            if step > stop:
+        def interrupt(run, step, stop=stop):
+            if step.number > stop:
                 raise Interruption
 
+        callbacks = [RecordDynamics(recorder(tmp_path / "again")), AfterStep(interrupt), checkpoints]
         with pytest.raises(Interruption):
-            train(
-                network(),
-                data(),
-                RECIPE,
-                seed=3,
-                checkpoints=checkpoints,
-                on_step=interrupt,
-                dynamics=recorder(tmp_path / "again"),
-            )
+            train(network(), StepPlan(data(), RECIPE, seed=3), callbacks=callbacks)
         assert not (tmp_path / "again" / "dynamics.json").exists()
-    train(network(), data(), RECIPE, seed=3, checkpoints=checkpoints, dynamics=recorder(tmp_path / "again"))
+    callbacks = [RecordDynamics(recorder(tmp_path / "again")), checkpoints]
+    train(network(), StepPlan(data(), RECIPE, seed=3), callbacks=callbacks)
     assert stored(tmp_path / "again") == stored(tmp_path / "whole")
     # Killed after the last update and before anybody noted it: the run goes on from its last position.
-    train(network(), data(), RECIPE, seed=3, checkpoints=checkpoints, dynamics=recorder(tmp_path / "again"))
+    callbacks = [RecordDynamics(recorder(tmp_path / "again")), checkpoints]
+    train(network(), StepPlan(data(), RECIPE, seed=3), callbacks=callbacks)
     assert stored(tmp_path / "again") == stored(tmp_path / "whole")
 
 
 def test_recording_does_not_change_the_training(tmp_path):
     plain, recorded = network(), network()
-    history = train(plain, data(), RECIPE, seed=0)
-    assert history == train(recorded, data(), RECIPE, seed=0, dynamics=recorder(tmp_path))
+    history = train(plain, StepPlan(data(), RECIPE, seed=0))
+    assert history == train(recorded, StepPlan(data(), RECIPE, seed=0), callbacks=[RecordDynamics(recorder(tmp_path))])
     for one, other in zip(plain.state_dict().values(), recorded.state_dict().values(), strict=True):
         assert torch.equal(one, other)
     assert not recorded._forward_hooks
@@ -113,7 +109,11 @@ def test_recording_does_not_change_the_training(tmp_path):
 
 def test_a_part_of_the_data_leaves_the_others_unseen(tmp_path):
     kept = np.arange(0, COUNT, 2)
-    train(network(), data(kept), RECIPE, seed=0, dynamics=recorder(tmp_path, ["probability", "correct"]))
+    train(
+        network(),
+        StepPlan(data(kept), RECIPE, seed=0),
+        callbacks=[RecordDynamics(recorder(tmp_path, ["probability", "correct"]))],
+    )
     found = Dynamics.open(tmp_path)
     assert np.isfinite(found.column("probability")[:, kept]).all()
     assert np.isnan(found.column("probability")[:, 1::2]).all()
@@ -122,16 +122,17 @@ def test_a_part_of_the_data_leaves_the_others_unseen(tmp_path):
 
 
 def test_columns_that_were_there_before_stay(tmp_path):
-    train(network(), data(), RECIPE, seed=0, dynamics=recorder(tmp_path, ["margin"]))
-    train(network(), data(), RECIPE, seed=0, dynamics=recorder(tmp_path, ["kl"]))
+    train(network(), StepPlan(data(), RECIPE, seed=0), callbacks=[RecordDynamics(recorder(tmp_path, ["margin"]))])
+    train(network(), StepPlan(data(), RECIPE, seed=0), callbacks=[RecordDynamics(recorder(tmp_path, ["kl"]))])
     assert Dynamics.open(tmp_path).columns == ("kl", "margin")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dynamics.json", "kl.npy", "margin.npy"]
 
 
 def test_collecting_in_run_terms_at_the_same_time_changes_no_column(tmp_path):
-    train(network(), data(), RECIPE, seed=0, dynamics=recorder(tmp_path / "one"))
+    train(network(), StepPlan(data(), RECIPE, seed=0), callbacks=[RecordDynamics(recorder(tmp_path / "one"))])
     collecting = InRun(np.arange(COUNT), np.array([8, 12]), 4, lambda terms: None)
-    train(network(), data(), RECIPE, seed=0, dynamics=recorder(tmp_path / "two"), in_run=collecting)
+    callbacks = [collecting, RecordDynamics(recorder(tmp_path / "two"))]
+    train(network(), StepPlan(data(), RECIPE, seed=0), callbacks=callbacks)
     for name in COLUMNS:
         one, two = (Dynamics.open(tmp_path / folder).column(name) for folder in ("one", "two"))
         np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-5)
@@ -139,15 +140,10 @@ def test_collecting_in_run_terms_at_the_same_time_changes_no_column(tmp_path):
 
 def test_a_run_that_stops_early_has_the_rates_of_the_whole(tmp_path):
     whole, early = [], []
-    train(network(), data(), RECIPE, seed=0, on_step=lambda _, o, *__: whole.append(o.param_groups[0]["lr"]))
-    history = train(
-        network(),
-        data(),
-        RECIPE,
-        seed=0,
-        on_step=lambda _, o, *__: early.append(o.param_groups[0]["lr"]),
-        stop_after=8,
-    )
+    plan = StepPlan(data(), RECIPE, seed=0)
+    train(network(), plan, callbacks=[AfterStep(lambda run, step: whole.append(step.rate))])
+    seen = AfterStep(lambda run, step: early.append(step.rate))
+    history = train(network(), plan, callbacks=[seen], stop_after=8)
     assert early == whole[:8]
     assert len(history.loss) == 2
 
@@ -159,6 +155,11 @@ def test_numbers_to_predict_and_unknown_columns_get_one_clear_sentence(tmp_path)
         recorder(tmp_path, ["magrin"])
     with pytest.raises(MosoError, match="no finished training dynamics in"):
         Dynamics.open(tmp_path)
-    train(network(), data(), RECIPE, seed=0, loss=cross_entropy, dynamics=recorder(tmp_path, ["margin"]))
+    train(
+        network(),
+        StepPlan(data(), RECIPE, seed=0),
+        loss=cross_entropy,
+        callbacks=[RecordDynamics(recorder(tmp_path, ["margin"]))],
+    )
     with pytest.raises(MosoError, match=r"has no column 'kl' of dynamics \(there are: margin\)"):
         Dynamics.open(tmp_path).column("kl")

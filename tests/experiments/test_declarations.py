@@ -1,6 +1,6 @@
 """Every figure and table of the paper is declared, can be, and asks for what the issue asks for."""
 
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 
 import pytest
@@ -101,7 +101,21 @@ def test_what_others_printed_is_of_methods_and_ratios_that_are_run(name):
         printed = {(ratio, method) for ratio, own in experiment.published.removed.items() for method in own}
         assert len(asked & printed) >= 4
         assert preset == "cpu" or printed <= asked
-        assert all(15 < own["random"] < 80 for own in experiment.published.removed.values())
+
+
+@pytest.mark.parametrize("name", ["figure-1a", "figure-1b", "label-noise-cifar100"])
+def test_what_others_printed_is_in_per_cent_and_falls_as_more_is_removed(name):
+    removed = find_experiment(name).published.removed
+    ratios = sorted(removed)
+    for method in removed[ratios[0]]:
+        printed = [removed[ratio][method] for ratio in ratios]
+        assert all(before > after for before, after in pairwise(printed))
+        assert 1 < printed[-1] < printed[0] < 100  # a hundred classes and more: chance is 1 % at the most
+
+
+def test_wrong_labels_cost_random_selection_what_others_printed_too():
+    clean, noisy = (find_experiment(name).published.removed for name in ("figure-1a", "label-noise-cifar100"))
+    assert all(noisy[ratio]["random"] < clean[ratio]["random"] for ratio in noisy)
 
 
 def test_experiments_share_cells():

@@ -22,7 +22,7 @@ from moso.run.network_pieces import TrainReference, reference_seed
 from moso.run.pieces import perform
 from moso.run.seed_evidence import SeedEvidence
 from moso.run.stages import begin, gather, score_stage, select_stage, train_stage
-from moso.training.loop import train
+from moso.training.loop import StepPlan, train
 
 EVERYTHING = frozenset(
     {
@@ -60,7 +60,7 @@ def literal_network(job, reference: int) -> nn.Module:
     c, everything, seed = job.configuration, np.arange(len(job.data.train)), reference_seed(0, reference)
     model = job.model(seed)
     steps = c.early_epoch * job.steps_per_epoch(everything)
-    train(model, job.training_data(c.surrogate, everything, seed), c.surrogate, seed=seed, stop_after=steps)
+    train(model, StepPlan(job.training_data(c.surrogate, everything, seed), c.surrogate, seed), stop_after=steps)
     return model.eval()
 
 

@@ -46,8 +46,12 @@ def undisturbed(tmp_path_factory) -> dict[str, bytes]:
     return results(out)
 
 
-def kill_until_done(out: Path, workers: int, draw: random.Random, kills: int) -> None:
-    """Start, let it live a random while after its first sign of work, kill -9; again and again; then let it finish."""
+def kill_until_done(out: Path, workers: int, draw: random.Random, kills: int) -> int:
+    """Start, let it live a random while after its first sign of work, kill -9; again and again; then let it finish.
+
+    Returns how many of the kills met it at work.
+    """
+    met = 0
     for _ in range(kills):
         before = _signs(out)
         process = subprocess.Popen(command(out, workers), start_new_session=True)
@@ -55,9 +59,11 @@ def kill_until_done(out: Path, workers: int, draw: random.Random, kills: int) ->
         while _signs(out) == before and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.005)
         time.sleep(draw.random() * 0.8)
+        met += process.poll() is None
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
     subprocess.run(command(out, workers), check=True)
+    return met
 
 
 def _signs(out: Path) -> int:
@@ -67,7 +73,7 @@ def _signs(out: Path) -> int:
 
 @pytest.mark.parametrize(("workers", "kills"), [(1, 5), (2, 5)])
 def test_killed_at_random_moments_the_run_ends_with_the_same_bytes(tmp_path, undisturbed, workers, kills):
-    kill_until_done(tmp_path / "run", workers, random.Random(workers), kills)
+    assert kill_until_done(tmp_path / "run", workers, random.Random(workers), kills) > 0
     assert results(tmp_path / "run") == undisturbed
     assert not list((tmp_path / "run").rglob("*.moso-tmp"))
 
@@ -111,28 +117,32 @@ def test_stages_one_by_one_give_the_same_bytes(tmp_path, undisturbed):
 
 def test_a_worker_dies_with_the_run_that_made_it(tmp_path):
     process = subprocess.Popen(command(tmp_path / "run", 2, "--epochs", "400"), start_new_session=True)
-    deadline = time.monotonic() + 60
-    while not _signs(tmp_path / "run") and time.monotonic() < deadline:
+    group, deadline = os.getpgid(process.pid), time.monotonic() + 60
+    while len(_members(group)) < 3 and time.monotonic() < deadline:
         time.sleep(0.01)
-    time.sleep(3)
-    group = os.getpgid(process.pid)
+    assert len(_members(group)) >= 3  # itself and two workers
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     deadline = time.monotonic() + 60  # on a busy machine a worker may still be importing
     while time.monotonic() < deadline:
-        if not _alive(group):
+        if not _members(group):
             return
         time.sleep(0.1)
     os.killpg(group, signal.SIGKILL)
     raise AssertionError("worker processes outlived the run that was killed")
 
 
-def _alive(group: int) -> bool:
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    return True
+def _members(group: int) -> list[int]:
+    """The processes of a group that have not ended."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, own, *_ = path.read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+        except OSError:  # it has ended while we looked
+            continue
+        if int(own) == group and state not in "ZX":
+            found.append(int(path.parent.name))
+    return found
 
 
 def test_a_second_run_on_the_same_directory_is_refused(tmp_path):

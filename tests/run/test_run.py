@@ -1,6 +1,7 @@
 """A run as its reader finds it, and the invariants that hold whatever does the work."""
 
 import json
+from dataclasses import fields, replace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -12,13 +13,15 @@ from PIL import Image
 import moso
 from moso.analysis.costs import costs
 from moso.configuration import Configuration
+from moso.data.views import load
 from moso.errors import MosoError
-from moso.evidence import step_terms
+from moso.evidence import read_state, step_terms
 from moso.executors import InProcess, LocalProcesses
+from moso.results.retrainings import Retraining
 from moso.run.job import Runtime
 from moso.run.stages import begin, evaluate_stage, evaluation_pieces, score_stage, select_stage, train_stage
 from moso.run.training import record_initial_state
-from whole_runs import carried_out
+from whole_runs import carried_out, scored
 
 
 def test_the_contract_of_the_run_directory(small_run):
@@ -112,10 +115,28 @@ def test_images_beyond_memory_are_decoded_by_loader_workers_to_the_same_bits(sma
 
 
 def test_every_surrogate_starts_from_one_recorded_state_and_follows_one_schedule(small_run):
-    run = carried_out(small_run(partitions=3))
-    histories = [run.history(part) for part in range(3)]
-    assert all(history["learning_rate"] == histories[0]["learning_rate"] for history in histories)
-    assert (run.directory.root / "state/initial.safetensors").exists()
+    """The first update of every surrogate, made by hand from the recorded w_0, ends where its own first step did."""
+    job = small_run(partitions=3, batch_size=100, time_steps=10)
+    run = carried_out(job)
+    initial, _ = read_state(run.directory.root / "state/initial.safetensors")
+    recipe, rates = job.configuration.surrogate, set()
+    for part, positions in enumerate(run.partitions()):
+        data, model = job.training_data(recipe, positions, seed=0), run.build_model()
+        model.load_state_dict(initial)
+        optimizer = torch.optim.SGD(
+            model.parameters(), recipe.learning_rate, recipe.momentum, 0, recipe.weight_decay, recipe.nesterov
+        )
+        (inputs, labels), *_ = load(data.view, data.epoch_batches(recipe.batch_size, 0, seed=0)[:1], 0)
+        F.cross_entropy(model(inputs), labels).backward()
+        first = run.trajectory(part)[0]
+        (optimizer.param_groups[0]["lr"],) = first.learning_rates
+        optimizer.step()
+        assert first.step == 1
+        assert len(run.trajectory(part)) == run.trajectory(part).total_steps
+        for name, value in first.state().items():
+            torch.testing.assert_close(value, model.state_dict()[name], msg=f"{name} of partition {part}")
+        rates.add(tuple(point.learning_rate for point in run.trajectory(part)))
+    assert len(rates) == 1
     assert {len(part) for part in run.partitions()} <= {479, 480}
 
 
@@ -136,17 +157,53 @@ def test_a_seed_is_the_whole_pipeline(small_run):
 
 
 def test_the_last_layer_alone_is_an_option(small_run):
-    whole, head = carried_out(small_run("whole")), carried_out(small_run("head", parameters="head"))
-    assert not np.allclose(whole.scores()["moso"], head.scores()["moso"])
+    """Proposition 1.1 with the gradients of the last linear layer alone, by plain autograd in float64."""
+    run = scored(small_run(parameters="head", partitions=5))
+    net, data, indices = run.build_model().double().eval(), run.dataset("train"), run.partitions()[1]
+    *_, last = (module for module in net.modules() if isinstance(module, torch.nn.Linear))
+    trajectory, total = run.trajectory(1), np.zeros(len(indices))
+    N, T = len(indices), trajectory.total_steps
+    for point in trajectory:
+        point.load_into(net)
+        rows = []
+        for index in indices:
+            inputs, label = data[int(index)]
+            loss = F.cross_entropy(net(inputs.double()[None]), torch.tensor([label]))
+            rows.append(torch.cat([part.flatten() for part in torch.autograd.grad(loss, list(last.parameters()))]))
+        gradients = torch.stack(rows)
+        others = (gradients.sum(0) - gradients) / (N - 1)
+        total += point.learning_rate * (others * gradients).sum(1).numpy()
+    expected = total * T / N / len(trajectory)
+    assert np.abs(run.scores()["moso"][indices] - expected).max() <= 1e-4 * np.abs(expected).max()
 
 
 def test_costs_and_when_they_are_paid(small_run):
-    job = small_run(seeds=2)
-    carried_out(job)
+    """Of events whose seconds are made up: under one seed two surrogates of 7 s and two partitions scored in 4 s each,
+    a retraining takes 10 s on all data and 6 s on half of it. Pruning costs 22 s and saves 4 s every time."""
+    job = small_run(seeds=2, methods=["moso"])
+    run = carried_out(job)
+    path = job.directory.root / "events.jsonl"
+    events = [json.loads(line) for line in path.read_text().splitlines()]
+    full = {
+        Retraining(**{one.name: row[one.name] for one in fields(Retraining)}).digest()
+        for row in run.evaluation()
+        if not row["ratio"]
+    }
+    seconds = {"train": 7.0, "score": 4.0}
+    computed = [event for event in events if event["event"] == "computed"]
+    assert {event["stage"] for event in computed} == {"train", "score", "evaluate"}
+    done = {(event["stage"], event["piece"]) for event in computed}
+    path.unlink()
+    for stage, piece in sorted(done):
+        whole = seconds.get(stage, 10.0 if piece in full else 6.0)
+        for part in (0.25, 0.75):  # killed once on the way
+            job.directory.event("computed", stage=stage, piece=piece, seconds=part * whole)
     spent = costs(job.directory, job.configuration)
-    assert spent.surrogates > 0
-    assert spent.scoring > 0
-    assert set(spent.retraining) == {0.0, 0.5}
+    assert (spent.surrogates, spent.scoring, spent.retraining) == (14.0, 8.0, {0.0: 10.0, 0.5: 6.0})
+    assert spent.all_retrainings == 2 * (10.0 + 3 * 6.0)
+    assert spent.paid_after(0.5) == 6
+    assert spent.paid_after(0.8) is None
+    assert replace(spent, retraining={0.0: 10.0, 0.5: 10.0}).paid_after(0.5) is None
 
 
 def test_a_configuration_survives_its_file(tmp_path):

@@ -8,11 +8,11 @@ from torch import nn
 
 from moso.data.views import as_view
 from moso.errors import MosoError
+from moso.evidence import influences as module
 from moso.evidence.curvature import Curvature
 from moso.evidence.influences import influences
 from moso.gradients import Factored
 from moso.randomness import seeded
-from moso.evidence import influences as module
 from moso.scores.opt import opt_scores
 from moso.training.default_losses import squared_error
 

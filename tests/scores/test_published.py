@@ -46,13 +46,16 @@ def test_dynamic_uncertainty_is_equations_1_and_2_of_he_et_al(epochs, window):
     p, J = column(epochs), shortened(window, epochs)
     found = dynamic_uncertainty(p, window)
     for sample in range(p.shape[1]):
-        history = p[:, sample].tolist()
-        spreads = []
-        for k in range(max(1, epochs - J)):  # k = 0 .. K-J-1
-            part = history[k : k + J]
-            mean = sum(part) / J
-            spreads.append(math.sqrt(sum((value - mean) ** 2 for value in part) / (J - 1)))
-        assert found[sample] == pytest.approx(sum(spreads) / len(spreads), rel=1e-12)
+        assert found[sample] == pytest.approx(dyn_unc_by_hand(p[:, sample].tolist(), J), rel=1e-12)
+
+
+def dyn_unc_by_hand(history: list[float], J: int) -> float:
+    spreads = []
+    for k in range(max(1, len(history) - J)):  # k = 0 .. K-J-1
+        part = history[k : k + J]
+        mean = sum(part) / J
+        spreads.append(math.sqrt(sum((value - mean) ** 2 for value in part) / (J - 1)))
+    return sum(spreads) / len(spreads)
 
 
 @pytest.mark.parametrize(("epochs", "window"), [(30, 10), (20, 10), (7, 3), (2, 10)])
@@ -60,10 +63,12 @@ def test_dual_is_difficulty_times_uncertainty_averaged_over_windows(epochs, wind
     p, J = column(epochs), shortened(window, epochs)
     found = dual(p, window)
     for sample in range(p.shape[1]):
-        history = p[:, sample].tolist()
-        parts = [history[k : k + J] for k in range(epochs - J + 1)]
-        values = [(1 - statistics.mean(part)) * statistics.stdev(part) for part in parts]
-        assert found[sample] == pytest.approx(statistics.mean(values), rel=1e-12)
+        assert found[sample] == pytest.approx(dual_by_hand(p[:, sample].tolist(), J), rel=1e-12)
+
+
+def dual_by_hand(history: list[float], J: int) -> float:
+    parts = [history[k : k + J] for k in range(len(history) - J + 1)]
+    return statistics.mean((1 - statistics.mean(part)) * statistics.stdev(part) for part in parts)
 
 
 @pytest.mark.parametrize(("epochs", "window", "decay"), [(30, 10, 0.9), (20, 10, 0.5), (6, 3, 0.9), (3, 10, 0.9)])
@@ -74,18 +79,24 @@ def test_tdds_is_the_spread_of_divergences_in_windows_newer_ones_counting_more(e
     changes = np.full((epochs, 25), np.nan)
     for t in range(1, epochs):
         changes[t] = (vectors[t] * np.log(vectors[t] / vectors[t - 1])).sum(axis=1)
-    found, J, T = dual_depth(changes, window, decay), max(3, shortened(window, epochs)), epochs
+    found, J = dual_depth(changes, window, decay), max(3, shortened(window, epochs))
     for sample in range(25):
-        total = 0.0
-        for k in range(T - J + 1):
-            inside = []
-            for j in range(J - 1):
-                new, old = vectors[k + j + 1, sample], vectors[k + j, sample]
-                inside.append(sum(a * (math.log(a) - math.log(b)) for a, b in zip(new, old, strict=True)))
-            mean = sum(inside) / (J - 1)
-            uneven = math.sqrt(sum((value - mean) ** 2 for value in inside))
-            total += uneven * decay * (1 - decay) ** (T - J - k)
-        assert found[sample] == pytest.approx(total, rel=1e-9)
+        assert found[sample] == pytest.approx(tdds_by_hand(vectors[:, sample], J, decay), rel=1e-9)
+
+
+def tdds_by_hand(vectors: np.ndarray, J: int, decay: float, absolute: bool = False) -> float:
+    """Of one sample's probability vectors, `[epochs, classes]`; `absolute` as in the authors' code."""
+    T, total = len(vectors), 0.0
+    for k in range(T - J + 1):
+        inside = []
+        for j in range(J - 1):
+            new, old = vectors[k + j + 1], vectors[k + j]
+            terms = [a * (math.log(a) - math.log(b)) for a, b in zip(new, old, strict=True)]
+            inside.append(sum(map(abs, terms) if absolute else terms))
+        mean = sum(inside) / (J - 1)
+        uneven = math.sqrt(sum((value - mean) ** 2 for value in inside))
+        total += uneven * decay * (1 - decay) ** (T - J - k)
+    return total
 
 
 @pytest.mark.parametrize("centre", ["mean", "median"])
@@ -168,20 +179,25 @@ def test_scores_read_their_columns(recorded):
         assert find_score("forgetting")(given)[sample] == events
     p = np.exp(logits) / np.exp(logits).sum(axis=2, keepdims=True)
     own = p[:, np.arange(30), labels]
-    np.testing.assert_allclose(find_score("dyn-unc")(given), dynamic_uncertainty(own), rtol=1e-5)
-    np.testing.assert_allclose(find_score("dual")(given), dual(own), rtol=1e-5)
     np.testing.assert_allclose(mean_probability(given, DualSettings(epochs=3)), own[:3].mean(axis=0), rtol=1e-5)
-    steps = p[1:] * np.log(p[1:] / p[:-1])
-    for divergence, changes in (("kl", steps.sum(axis=2)), ("absolute", np.abs(steps).sum(axis=2))):
-        whole = np.concatenate([np.full((1, 30), np.nan), changes])
+    # Five epochs are shorter than two of the sources' windows, which are then half of them.
+    by_hand = {
+        "dyn-unc": [dyn_unc_by_hand(own[:, sample].tolist(), 2) for sample in range(30)],
+        "dual": [dual_by_hand(own[:, sample].tolist(), 2) for sample in range(30)],
+    }
+    for name, expected in by_hand.items():
+        np.testing.assert_allclose(find_score(name)(given), expected, rtol=1e-5)
+    for divergence in ("kl", "absolute"):
         found = find_score("tdds")(given, TddsSettings(divergence=divergence, window=3))
-        np.testing.assert_allclose(found, dual_depth(whole, 3), rtol=1e-3, atol=1e-6)
+        expected = [tdds_by_hand(p[:, sample], 3, 0.9, divergence == "absolute") for sample in range(30)]
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-6)
 
 
 def test_only_the_first_epochs_count_where_the_source_says_so(recorded):
     given = MemoryInput(30, labels=np.arange(30) % 3, evidence={"dynamics": recorded})
     early = recorded.column("probability")[:3].astype(float)
-    np.testing.assert_allclose(find_score("dual")(given, DualSettings(epochs=3)), dual(early), rtol=1e-12)
+    expected = [dual_by_hand(early[:, sample].tolist(), 2) for sample in range(30)]
+    np.testing.assert_allclose(find_score("dual")(given, DualSettings(epochs=3)), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 40, 1000])

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -25,6 +26,14 @@ def backend(request, tmp_path, monkeypatch) -> StoreLease:
 
 def elsewhere(**changes) -> Holder:
     return replace(Holder.myself(), machine="another machine", host="far", **changes)
+
+
+def until(happened: Callable[[], bool]) -> None:
+    """Wait for something, and not for ever."""
+    deadline = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < deadline, "it did not happen in a minute"
+        time.sleep(0.02)
 
 
 def test_a_lease_belongs_to_one_at_a_time_and_is_given_back(backend):
@@ -52,7 +61,7 @@ def test_of_many_who_try_at_once_one_gets_it(backend, monkeypatch, tmp_path):
         try:
             with held(StoreLease(backend.store, folder)) as mine:
                 got.append(mine.owner)
-                time.sleep(4.0)
+                until(lambda: len(got) + len(refused) == 5)
         except MosoError as problem:
             refused.append(str(problem))
 
@@ -92,13 +101,10 @@ def test_a_holder_elsewhere_that_gives_signs_keeps_its_lease(backend):
 
 def lose(backend: StoreLease) -> None:
     with held(backend, renew=0.1):
-        deadline = time.monotonic() + 60
-        while read_lease(backend).renewals < 2 and time.monotonic() < deadline:
-            time.sleep(0.02)
-        assert read_lease(backend).renewals >= 2
+        until(lambda: read_lease(backend).renewals >= 2)
         for _ in range(60):  # a renewal that was on its way may write over the other's name, which comes again
             backend.renew(elsewhere())
-            time.sleep(1)  # work, which ends when it is of no more use
+            time.sleep(1)  # work, which is interrupted here when it is of no more use, and not in a store's own code
         raise AssertionError("nobody stopped it")
 
 
@@ -117,14 +123,10 @@ def test_an_address_that_is_silent_for_a_while_costs_a_sign_of_life_and_not_the_
             raise MosoError("the network is gone")
 
         broken.setattr(Store, "write", silent)
-        deadline = time.monotonic() + 60
-        while len(said) < 3 and time.monotonic() < deadline:
-            time.sleep(0.02)
+        until(lambda: len(said) >= 3)
         broken.undo()
-        while read_lease(backend).renewals < len(said) + 1 and time.monotonic() < deadline:
-            time.sleep(0.02)
+        until(lambda: read_lease(backend).renewals > len(said))
         assert read_lease(backend).owner == mine.owner
-        assert read_lease(backend).renewals > len(said)
 
 
 def test_what_is_no_lease_is_nobodys(backend, monkeypatch):

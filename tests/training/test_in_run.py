@@ -9,8 +9,10 @@ from moso.data.samples import StoredSamples
 from moso.errors import MosoError
 from moso.randomness import seeded
 from moso.training.in_run import InRun, check_in_run, counted_steps
-from moso.training.loop import Checkpoints, TrainingData, train
+from moso.training.loop import AfterStep, Checkpoints, StepPlan, TrainingData, train
 from moso.training.recipe import TrainingRecipe
+from moso.training.schedule import learning_rate
+from torch_optimizers import torch_optimizer
 
 COUNT = 40
 RECIPE = TrainingRecipe(
@@ -45,13 +47,13 @@ def collected(build, recipe=RECIPE, steps=(8, 12, 16), **options):
     source = data(recipe)
     in_run = InRun(source.positions, np.array(steps), PER_EPOCH, found.append)
     model = build()
-    train(model, source, recipe, seed=3, in_run=in_run, **options)
+    train(model, StepPlan(source, recipe, seed=3), callbacks=[in_run], **options)
     return model, found
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
 def test_terms_are_products_of_momentum_with_gradients_of_single_samples(optimizer):
-    own = {"optimizer": optimizer, "nesterov": False} if optimizer == "adamw" else {}
+    own = {"optimizer": optimizer, "nesterov": False} if optimizer != "sgd" else {}
     recipe = RECIPE.changed(**own)
     _, found = collected(perceptron, recipe)
     source, model = data(recipe), perceptron()
@@ -59,15 +61,10 @@ def test_terms_are_products_of_momentum_with_gradients_of_single_samples(optimiz
     rates = []
     row = {int(position): number for number, position in enumerate(source.positions)}
 
-    def watch(model, optimizer, step, epoch):
-        rates.append(optimizer.param_groups[0]["lr"])
-
     # The loop, read aloud: before each update, the moment's mean times each sample's gradient.
-    from moso.training.loop import optimizer_for
-    from moso.training.schedule import learning_rate
-
-    train(perceptron(), source, recipe, seed=3, on_step=watch)
-    optimiser, step = optimizer_for(model, recipe), 0
+    watch = AfterStep(lambda run, step: rates.append(step.rate))
+    train(perceptron(), StepPlan(source, recipe, seed=3), callbacks=[watch])
+    optimiser, step = torch_optimizer(model, recipe), 0
     for epoch in range(4):
         for positions in source.epoch_batches(12, epoch, 3):
             step += 1
@@ -75,7 +72,7 @@ def test_terms_are_products_of_momentum_with_gradients_of_single_samples(optimiz
             inputs, labels = source.view.batch(positions, epoch)
             if epoch:
                 name, scale = "momentum_buffer", 0.1 / (1 - 0.9 ** (step - 1))
-                if optimizer == "adamw":
+                if optimizer != "sgd":
                     name, scale = "exp_avg", 1 / (1 - 0.9 ** (step - 1))
                 moments = [optimiser.state[value][name] * scale for value in model.parameters()]
                 for z, position in enumerate(positions.tolist()):
@@ -98,7 +95,7 @@ def test_terms_are_products_of_momentum_with_gradients_of_single_samples(optimiz
 def test_training_is_what_it_would_be_without():
     watched, _ = collected(convnet)
     plain = convnet()
-    train(plain, data(), RECIPE, seed=3)
+    train(plain, StepPlan(data(), RECIPE, seed=3))
     for name, value in plain.state_dict().items():
         assert torch.equal(value, watched.state_dict()[name])
 
@@ -118,12 +115,16 @@ def test_interrupted_in_mid_epoch_the_terms_are_the_same_bits(tmp_path, stops):
             source.positions, np.array([8, 12, 16]), PER_EPOCH, lambda terms: kept.update({terms.step: terms})
         )
 
-        def interrupt(model, optimizer, step, epoch, stop=stop):
-            if stop is not None and step > stop:
+        def interrupt(run, step, stop=stop):
+            if stop is not None and step.number > stop:
                 raise Interruption
 
         try:
-            train(convnet(), source, RECIPE, seed=3, checkpoints=checkpoints, on_step=interrupt, in_run=in_run)
+            train(
+                convnet(),
+                StepPlan(source, RECIPE, seed=3),
+                callbacks=[in_run, AfterStep(interrupt), checkpoints],
+            )
         except Interruption:
             assert stop is not None
     assert list(kept) == [8, 12, 16]

@@ -8,7 +8,7 @@ from torch import nn
 from moso.data.samples import StoredSamples
 from moso.errors import MosoError
 from moso.randomness import seeded
-from moso.training.loop import Checkpoints, TrainingData, predict, train
+from moso.training.loop import AfterStep, Checkpoints, StepPlan, TrainingData, predict, train
 from moso.training.recipe import TrainingRecipe
 
 RECIPE = TrainingRecipe(
@@ -53,18 +53,19 @@ ADAMW = {"optimizer": "adamw", "nesterov": False, "learning_rate": 1e-3}
 def test_interrupted_and_resumed_the_weights_are_the_same_bits(tmp_path, stops, changes):
     recipe = RECIPE.changed(**changes)
     whole = network()
-    history = train(whole, data(recipe), recipe, seed=3)
+    plan = StepPlan(data(recipe), recipe, seed=3)
+    history = train(whole, plan)
     checkpoints = Checkpoints(tmp_path / "position", seconds=0)
     for stop in stops:
 
-        def interrupt(model, optimizer, step, epoch, stop=stop):
-            if step > stop:
+        def interrupt(run, step, stop=stop):
+            if step.number > stop:
                 raise Interruption
 
         with pytest.raises(Interruption):
-            train(network(), data(recipe), recipe, seed=3, checkpoints=checkpoints, on_step=interrupt)
+            train(network(), plan, callbacks=[AfterStep(interrupt), checkpoints])
     resumed = network()
-    again = train(resumed, data(recipe), recipe, seed=3, checkpoints=checkpoints)
+    again = train(resumed, plan, callbacks=[checkpoints])
     assert same(whole, resumed)
     assert history == again
     assert len(history.loss) == 4
@@ -72,10 +73,10 @@ def test_interrupted_and_resumed_the_weights_are_the_same_bits(tmp_path, stops, 
 
 def test_the_global_generators_neither_matter_nor_move():
     one, two = network(), network()
-    train(one, data(), RECIPE, seed=0)
+    train(one, StepPlan(data(), RECIPE, seed=0))
     torch.manual_seed(99)
     before = torch.random.get_rng_state()
-    train(two, data(), RECIPE, seed=0)
+    train(two, StepPlan(data(), RECIPE, seed=0))
     assert same(one, two)
     assert torch.equal(before, torch.random.get_rng_state())
 
@@ -96,7 +97,7 @@ def test_it_is_torchs_own_optimiser(name, theirs_is):
     theirs = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
     theirs.load_state_dict(ours.state_dict())
     source = data(recipe)
-    train(ours, source, recipe, seed=5)
+    train(ours, StepPlan(source, recipe, seed=5))
     optimizer = theirs_is(theirs.parameters())
     for epoch in range(2):
         for positions in source.epoch_batches(10, epoch, 5):
@@ -121,12 +122,25 @@ def test_the_order_of_a_sample_does_not_depend_on_who_else_is_kept():
     assert [position for position in whole.tolist() if position % 2 == 0] == part.tolist()
 
 
+def test_a_plan_walked_backwards_or_in_parts_has_the_same_steps():
+    plan = StepPlan(data(), RECIPE, seed=3, total_steps=11)
+    whole = list(plan.walk(range(1, 12)))
+    assert [(step.number, step.epoch) for step, _ in whole][3:5] == [(4, 0), (5, 1)]
+    back = list(plan.walk(range(11, 0, -1)))[::-1]
+    parts = [*plan.walk(range(1, 4)), *plan.walk(range(4, 12))]
+    for (step, batch), *others in zip(whole, back, parts, strict=True):
+        for other, images in others:
+            assert (other.number, other.epoch, other.rate) == (step.number, step.epoch, step.rate)
+            assert other.positions.tolist() == step.positions.tolist()
+            assert torch.equal(images[0], batch[0])
+    with pytest.raises(MosoError, match="0 training steps were asked for"):
+        StepPlan(data(), RECIPE, seed=3, total_steps=0)
+
+
 def test_equal_steps_means_as_many_updates_as_the_full_data_gets():
     seen = []
-    train(
-        network(), data(kept=np.arange(10)), RECIPE, seed=0, total_steps=16,
-        on_step=lambda model, optimizer, step, epoch: seen.append((step, epoch, optimizer.param_groups[0]["lr"])),
-    )  # fmt: skip
+    plan = StepPlan(data(kept=np.arange(10)), RECIPE, seed=0, total_steps=16)
+    train(network(), plan, callbacks=[AfterStep(lambda run, step: seen.append((step.number, step.epoch, step.rate)))])
     assert [step for step, _, _ in seen] == list(range(1, 17))
     assert seen[-1][1] == 15  # one batch of ten an epoch
     assert seen[-1][2] == pytest.approx(0.0, abs=1e-3)
@@ -136,7 +150,7 @@ def test_equal_steps_means_as_many_updates_as_the_full_data_gets():
 def test_the_loss_goes_down_and_predictions_follow():
     recipe = TrainingRecipe(epochs=30, batch_size=25, learning_rate=0.1, schedule="one-cycle")
     model, source = network(), data(recipe)
-    history = train(model, source, recipe, seed=0)
+    history = train(model, StepPlan(source, recipe, seed=0))
     assert history.loss[-1] < history.loss[0] / 2
     outputs = predict(model, source.view, np.arange(50), batch_size=7)
     assert (outputs.argmax(1).numpy() == np.arange(50) % 3).mean() > 0.8
@@ -145,17 +159,20 @@ def test_the_loss_goes_down_and_predictions_follow():
 def test_low_precision_trains_too():
     model = network()
     recipe = RECIPE.changed(precision="bfloat16")
-    history = train(model, data(recipe), recipe, seed=0)
+    history = train(model, StepPlan(data(recipe), recipe, seed=0))
     assert np.isfinite(history.loss).all()
     assert next(model.parameters()).dtype == torch.float32
 
 
 def test_a_position_of_another_network_is_refused(tmp_path):
     checkpoints = Checkpoints(tmp_path / "position", seconds=0)
+    plan = StepPlan(data(), RECIPE, seed=0)
+
+    def interrupt(run, step):
+        if step.number > 3:
+            raise Interruption
+
     with pytest.raises(Interruption):
-        train(
-            network(), data(), RECIPE, seed=0, checkpoints=checkpoints,
-            on_step=lambda model, optimizer, step, epoch: (_ for _ in ()).throw(Interruption) if step > 3 else None,
-        )  # fmt: skip
+        train(network(), plan, callbacks=[AfterStep(interrupt), checkpoints])
     with pytest.raises(MosoError, match="does not fit the network"):
-        train(nn.Sequential(nn.Flatten(), nn.Linear(64, 3)), data(), RECIPE, seed=0, checkpoints=checkpoints)
+        train(nn.Sequential(nn.Flatten(), nn.Linear(64, 3)), plan, callbacks=[checkpoints])

@@ -1,5 +1,6 @@
 """Recipes are data: those of the package are valid, a user's own is checked, and nothing is guessed."""
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -7,20 +8,17 @@ import pytest
 import tomli_w
 from pydantic import ValidationError
 
+from moso.configuration import Configuration
 from moso.errors import MosoError
-from moso.training.recipe import Recipe, TrainingRecipe, load_recipe, recipes
+from moso.experiments.declaration import Grid
+from moso.experiments.registry import EXPERIMENTS
+from moso.training import recipe as recipe_module
+from moso.training.recipe import Recipe, TrainingRecipe, load_recipe, recipes, written_recipe
 
-NAMES = [
-    "cpu-reproduce",
-    "cpu-small",
-    "digits",
-    "paper-cifar",
-    "paper-imagenet",
-    "paper-tiny",
-    "quick",
-    "table",
-    "text",
-]
+NAMES = sorted(path.stem for path in Path(recipe_module.__file__).with_name("recipes").iterdir())
+MANUAL = Path(__file__).parents[2]
+# What fits data of each kind, as the manual has it.
+FITTING = {"digits": "digits", "text:reviews.csv": "text", "diabetes": "table", "folder:pets": "cpu-small"}
 OWN = """
 description = "mine"
 match = "steps"
@@ -45,7 +43,17 @@ def write(folder: Path, text: str) -> str:
 
 
 def test_the_named_recipes_are_there() -> None:
-    assert [name for name, _ in recipes()] == NAMES
+    """Those that are chosen where nobody says, those of experiments, and those that the manual tells people to give."""
+    assert [name for name, description in recipes() if description] == NAMES
+    chosen = {dataset: Configuration.resolve({"dataset": dataset}).recipe for dataset in FITTING}
+    assert chosen == FITTING
+    presets = [own for one in EXPERIMENTS.values() for own in one.presets.values() if not isinstance(own, Grid)]
+    declared = {arm.settings["recipe"] for own in presets for arm in own if "recipe" in arm.settings}
+    pages = [MANUAL / "README.md", *(MANUAL / "docs").glob("*.md")]
+    told = {name for page in pages for name in re.findall(r"--recipe ([a-z][a-z-]+)(?![\w./-])", page.read_text())}
+    assert declared
+    assert told
+    assert declared | told <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -85,7 +93,8 @@ def test_a_users_own_file_is_a_recipe(tmp_path: Path) -> None:
         ("augmentation = 'flop'", "surrogate.augmentation is 'flop': input should be 'none', 'crop'"),
         ("nesterov = true\nmomentum = 0", "surrogate: nesterov needs a momentum above 0"),
         ('optimizer = "adamw"\nnesterov = true', "surrogate: nesterov belongs to optimizer 'sgd', not to 'adamw'"),
-        ('optimizer = "adam"', "surrogate.optimizer is 'adam'"),
+        ('optimizer = "adma"', "surrogate.optimizer: unknown optimizer 'adma'; nearest: adam"),
+        ("beta2 = 0.99", "surrogate: beta2 belongs to optimizer 'adam' or 'adamw', not to 'sgd'"),
         ("milestones = [0.5]", "surrogate: milestones belong to schedule 'multi-step', not to 'constant'"),
         ("final_learning_rate = 0.01", "final_learning_rate belongs to schedule 'cosine', not to 'constant'"),
         ("epochs = 4", "mine.toml is not valid TOML"),
@@ -120,6 +129,16 @@ def test_changes_are_checked_like_a_file(changes: dict[str, object], sentence: s
     recipe = TrainingRecipe(epochs=2, batch_size=8, learning_rate=0.1, schedule="cosine")
     with pytest.raises(MosoError, match=sentence):
         recipe.changed(**changes)
+
+
+def test_settings_that_came_later_are_written_only_where_they_are_set() -> None:
+    """Files and digests of runs from before the settings existed stay as they are."""
+    plain = TrainingRecipe(epochs=2, batch_size=8, learning_rate=0.1, schedule="cosine", optimizer="adamw")
+    assert not {"beta2", "epsilon"} & plain.model_dump().keys()
+    other = plain.changed(optimizer="adam", beta2=0.9)
+    assert other.model_dump()["beta2"] == 0.9
+    assert "epsilon" not in other.model_dump()
+    assert written_recipe(other.model_dump(mode="json"), "[surrogate]") == other
 
 
 def test_changes_leave_the_rest_and_the_original_alone() -> None:

@@ -11,7 +11,7 @@ import copy
 import math
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,21 +22,23 @@ from numpy.typing import NDArray
 from torch import nn
 
 from moso import errors
-from moso.adjoint.state import SLOTS, Slots, TrainingState, digest
-from moso.data.views import load
-from moso.evidence import check_fits, read_state, write_state
+from moso.adjoint.state import TrainingState, digest
+from moso.evidence import read_state, write_state
 from moso.evidence.trajectory import point_path
 from moso.files import sweep
 from moso.gradients import Loss, cross_entropy
-from moso.training.loop import Checkpoints, OnStep, TrainingData, position_of, train
+from moso.training.callback import AfterStep, Callback, TrainingRun, position_of
+from moso.training.checkpoints import Checkpoints
+from moso.training.loop import train
+from moso.training.optimizers import Optimizer
 from moso.training.recipe import TrainingRecipe
-from moso.training.schedule import learning_rate
+from moso.training.steps import Step, StepPlan, TrainingData
 
 MEMORY_BYTES = 512 * 2**20
 
 
-class ReplayRecorder:
-    """An `on_step` of the training loop that leaves what a replay needs; called again after a kill it writes the same.
+class ReplayRecorder(Callback):
+    """Leaves what a replay needs while a network trains; called again after a kill it writes the same.
 
     >>> sorted(ReplayRecorder(Path("unused"), total_steps=10).steps)
     [4, 8, 10]
@@ -48,13 +50,13 @@ class ReplayRecorder:
         self.every = every or math.ceil(math.sqrt(total_steps))
         self.steps = {*range(first + self.every, total_steps, self.every), total_steps}
 
-    def step(self, model: nn.Module, optimizer: torch.optim.Optimizer, step: int, epoch: int) -> None:
-        """Note that update `step` was made."""
-        if step in self.steps:
-            position = position_of(model, optimizer)
+    def after_step(self, run: TrainingRun, step: Step) -> None:
+        """Write the position if it is time to."""
+        if step.number in self.steps:
+            position = position_of(run.model, run.optimizer)
             history: dict[str, Any] = {"epoch_loss": 0.0, "loss": [], "learning_rate": []}
-            note = {"step": step, "every": self.every, "digest": digest(position), **history}
-            write_state(point_path(self.folder, step), position, note)
+            note = {"step": step.number, "every": self.every, "digest": digest(position), **history}
+            write_state(point_path(self.folder, step.number), position, note)
 
     def is_complete(self) -> bool:
         """Whether all checkpoints are there."""
@@ -117,7 +119,7 @@ class Replay:
         if not found or found[-1] != self.total_steps:
             raise errors.TrajectoryIncomplete(
                 f"{self.folder} has no replay information of a run of {self.total_steps} steps; it is recorded while "
-                "training (moso run --method moso-adjoint, or a ReplayRecorder as on_step)"
+                "training (moso run --method moso-adjoint, or a ReplayRecorder among the callbacks)"
             )
         every = read_state(point_path(self.folder, self.total_steps))[1].get("every", 0)
         missing = sorted(ReplayRecorder(self.folder, self.total_steps, every).steps - set(found))
@@ -148,7 +150,7 @@ class Replay:
         scratch = self.folder / "scratch"
         shutil.rmtree(scratch, ignore_errors=True)
         recorder = ReplayRecorder(scratch, last, room, first)
-        self._run(self._checkpoint(first), last, recorder.step)
+        self._run(self._checkpoint(first), last, recorder)
         self._compare(first, last, read_state(point_path(scratch, last))[1]["digest"], self._checkpoint(last))
         begins = {first: self._checkpoint(first), **{step: point_path(scratch, step) for step in recorder.steps}}
         for one, other in reversed(list(pairwise(sorted(begins)))):
@@ -160,40 +162,35 @@ class Replay:
         states = [self._state(begin, first)]
         found = ""
 
-        def hold(model: nn.Module, optimizer: torch.optim.Optimizer, step: int, epoch: int) -> None:
+        def hold(run: TrainingRun, step: Step) -> None:
             nonlocal found
-            states.append(TrainingState.of(model, optimizer, step, self.recipe.optimizer))
-            if step == last:
-                found = digest(position_of(model, optimizer))
+            states.append(TrainingState.of(run.model, run.optimizer, step.number))
+            if step.number == last:
+                found = digest(position_of(run.model, run.optimizer))
 
-        self._run(begin, last, hold)
+        self._run(begin, last, AfterStep(hold))
         self._compare(first, last, found, end)
         return Stretch(first, self._updates(states))
 
     def _updates(self, states: list[TrainingState]) -> Iterator[Update]:
-        recipe, first, last = self.recipe, states[0].step, states[-1].step
-        per_epoch = self.data.steps_per_epoch(recipe.batch_size)
-        schedule_epoch = max(1, round(self.total_steps / recipe.epochs))
-        for epoch in range((last - 1) // per_epoch, first // per_epoch - 1, -1):
-            done = range(max(first, epoch * per_epoch), min(last, (epoch + 1) * per_epoch))
-            batches = self.data.epoch_batches(recipe.batch_size, epoch, self.seed)
-            plan = [batches[number % per_epoch] for number in reversed(done)]
-            loaded = load(self.data.view, plan, epoch, self.loader_workers)
-            for number, positions, batch in zip(reversed(done), plan, loaded, strict=True):
-                rate = learning_rate(recipe, number + 1, self.total_steps, schedule_epoch)
-                yield Update(states[number - first], states[number - first + 1], positions, batch, rate)
+        first, last = states[0].step, states[-1].step
+        for step, batch in self.plan.walk(range(last, first, -1), self.loader_workers):
+            after = step.number - first
+            yield Update(states[after - 1], states[after], step.positions, batch, step.rate)
 
-    def _run(self, begin: Path | None, last: int, on_step: OnStep) -> None:
+    @property
+    def plan(self) -> StepPlan:
+        """The steps of the run."""
+        return StepPlan(self.data, self.recipe, self.seed, self.total_steps)
+
+    def _run(self, begin: Path | None, last: int, callback: Callback) -> None:
         """The training loop itself, from a checkpoint up to update `last`."""
+        resumed = [] if begin is None else [Checkpoints(begin, seconds=math.inf)]
         train(
             copy.deepcopy(self.start),
-            self.data,
-            self.recipe,
-            seed=self.seed,
-            total_steps=self.total_steps,
+            self.plan,
             loss=self.loss,
-            on_step=on_step,
-            checkpoints=None if begin is None else Checkpoints(begin, seconds=math.inf),
+            callbacks=[callback, *resumed],
             stop_after=last,
             loader_workers=self.loader_workers,
         )
@@ -206,19 +203,10 @@ class Replay:
         if self.recipe.channels_last:
             # Dropout draws its mask in the order of memory, so the layout has to be that of training.
             model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        if checkpoint is None:
-            return TrainingState.at_start(model)
-        position, _ = read_state(checkpoint)
-        own = {name.removeprefix("model."): value for name, value in position.items() if name.startswith("model.")}
-        check_fits(model, own, f"the checkpoint {checkpoint}")
-        model.load_state_dict(own)
-        names = [name for name, value in model.named_parameters() if value.requires_grad]
-        slots: Slots = {}
-        for slot in SLOTS[self.recipe.optimizer]:
-            held = {name: position.get(f"optimizer.{number}.{slot}") for number, name in enumerate(names)}
-            device = next(model.parameters()).device
-            slots[slot] = {name: value.to(device) for name, value in held.items() if value is not None}
-        return replace(TrainingState.at_start(model), step=step, slots=slots)
+        run = TrainingRun(model, Optimizer(model, self.recipe), self.plan, "replay", step)
+        if checkpoint is not None:
+            run.load(*read_state(checkpoint), f"the checkpoint {checkpoint}")
+        return TrainingState.of(model, run.optimizer, step)
 
     def _compare(self, first: int, last: int, found: str, end: Path | None) -> None:
         assert end is not None

@@ -22,10 +22,11 @@ from moso import errors
 from moso.adjoint.adjoint_terms import AdjointTerms
 from moso.adjoint.final_risk import risk_gradients
 from moso.adjoint.replay import Replay, Update
-from moso.adjoint.state import SLOTS, Adjoint
+from moso.adjoint.state import Adjoint
 from moso.adjoint.step import Step, StepBack, final_adjoint
 from moso.data.views import View
 from moso.evidence import read_state, write_state
+from moso.evidence.tensor_tree import flattened, nested
 from moso.gradients.risk import Risk, SampleRisk
 from moso.progress import Progress, silent
 from moso.randomness import hashes
@@ -56,13 +57,13 @@ def adjoint_sweep(
     >>> import tempfile
     >>> from moso.adjoint.replay import ReplayRecorder
     >>> from moso.data.views import as_view
-    >>> from moso.training.loop import TrainingData, train
+    >>> from moso.training.loop import StepPlan, TrainingData, train
     >>> from moso.training.recipe import TrainingRecipe
     >>> data = TrainingData(as_view((np.eye(4), [0, 1, 0, 1])), np.arange(4), np.arange(4, dtype=np.uint64))
     >>> recipe = TrainingRecipe(epochs=3, batch_size=2, learning_rate=0.1, schedule="constant")
     >>> model, folder = torch.nn.Linear(4, 2), Path(tempfile.mkdtemp())
     >>> start = torch.nn.Linear(4, 2); _ = start.load_state_dict(model.state_dict())
-    >>> _ = train(model, data, recipe, seed=0, on_step=ReplayRecorder(folder, total_steps=6).step)
+    >>> _ = train(model, StepPlan(data, recipe, seed=0), callbacks=[ReplayRecorder(folder, total_steps=6)])
     >>> adjoint_sweep(Replay(folder, start, data, recipe, seed=0, total_steps=6)).scores().shape
     (4,)
     """
@@ -113,7 +114,7 @@ class _Sweep:
     def back(self, update: Update) -> None:
         """Take one update back."""
         found = self.function.back(update.state, update.batch, update.rate, self.adjoints)
-        _check_same(update, found, SLOTS[self.replay.recipe.optimizer][0])
+        _check_same(update, found)
         rows = self._order[np.searchsorted(self._samples, update.positions)]
         self.changes[:, rows] += found.changes
         self.adjoints, self.step = found.adjoints, update.state.step
@@ -140,21 +141,17 @@ class _Sweep:
 
     def save(self, path: Path) -> None:
         """Keep everything that is needed to go on."""
-        tensors = {"changes": torch.from_numpy(self.changes)}
-        for number, adjoint in enumerate(self.adjoints):
-            tensors |= {f"{number}|{name}": value for name, value in adjoint.tensors().items()}
-        write_state(path, tensors, {"step": self.step})
+        adjoints = {str(number): adjoint.tensors() for number, adjoint in enumerate(self.adjoints)}
+        tree = {"changes": torch.from_numpy(self.changes), **adjoints}
+        write_state(path, flattened(tree, "|"), {"step": self.step})
 
     def _load(self, path: Path) -> None:
         tensors, note = read_state(path)
         device = next(self.replay.start.parameters()).device
         self.step = int(note["step"])
         self.changes = tensors.pop("changes").numpy().copy()
-        found: list[dict[str, torch.Tensor]] = [{} for _ in range(len(self.changes))]
-        for key, value in tensors.items():
-            number, _, name = key.partition("|")
-            found[int(number)][name] = value.to(device)
-        self.adjoints = [Adjoint.from_tensors(one) for one in found]
+        found = nested({name: value.to(device) for name, value in tensors.items()}, "|")
+        self.adjoints = [Adjoint.from_tensors(found[str(number)]) for number in range(len(self.changes))]
 
 
 def _signs(replay: Replay, probes: int) -> NDArray[np.float64]:
@@ -167,17 +164,18 @@ def _signs(replay: Replay, probes: int) -> NDArray[np.float64]:
     return 1.0 - 2.0 * np.array(drawn, dtype=np.float64).reshape(probes, len(samples))
 
 
-def _check_same(update: Update, found: StepBack, first_slot: str) -> None:
+def _check_same(update: Update, found: StepBack) -> None:
     """Refuse to differentiate anything but the update that was taken.
 
-    Gradients are compared where they arrive: in momentum or the first moment, or in plain SGD's parameters. AdamW's
-    parameters do not tell, because it makes steps of full length out of gradients that are nothing but rounding.
+    Gradients are compared where they arrive: in the rule's first slot, or in plain SGD's parameters. Adam's parameters
+    do not tell, because it makes steps of full length out of gradients that are nothing but rounding.
     """
     before, after, taken = update.state, found.after, update.after
     pairs = [("a buffer", after.buffers, taken.buffers, before.buffers)]
-    if taken.slots.get(first_slot):
-        slot = {name: before.slot(first_slot, name) for name in before.trained}
-        pairs.append(("the optimiser's momentum", after.slots[first_slot], taken.slots[first_slot], slot))
+    first = next(iter(taken.slots), None)
+    if first is not None:
+        slot = {name: before.slot(first, name) for name in before.trained}
+        pairs.append(("the optimiser's momentum", after.slots[first], taken.slots[first], slot))
     else:
         pairs.append(("a parameter", after.trained, taken.trained, before.trained))
     for what, ours, theirs, start in pairs:

@@ -1,47 +1,43 @@
 """The state of a training run between two updates, and the adjoint of it: the same tensors, of derivatives.
 
 The state is everything that the next update reads and writes: the parameters, the optimiser's slots (SGD's momentum,
-AdamW's two moments) and the buffers, batch-norm's running statistics among them.
+Adam's two moments) and the buffers, batch-norm's running statistics among them.
 """
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import nn
 
 from moso.data.views import tree_bytes
-from moso.gradients.point import Tensors
+from moso.evidence.tensor_tree import flattened, nested
+from moso.training.optimizers import Optimizer, Slots, Tensors
 
-Slots = dict[str, Tensors]
-SLOTS = {"sgd": ("momentum_buffer",), "adamw": ("exp_avg", "exp_avg_sq")}
+_SLOT = "slot:"
 
 
 @dataclass(frozen=True)
 class TrainingState:
-    """What a run has after update `step`; `slots` are `{slot: {parameter: tensor}}`, without those still at zero."""
+    """What a run has after update `step`.
+
+    `slots` are `{slot: {parameter: tensor}}`, without those still at zero; `counts` are the updates of each parameter.
+    """
 
     step: int
     trained: Tensors
     slots: Slots
     buffers: Tensors
+    counts: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def at_start(cls, model: nn.Module) -> "TrainingState":
-        """Before the first update."""
-        trained = {name: value.detach().clone() for name, value in _trained(model).items()}
-        return cls(0, trained, {}, _buffers(model))
-
-    @classmethod
-    def of(cls, model: nn.Module, optimizer: torch.optim.Optimizer, step: int, kind: str) -> "TrainingState":
+    def of(cls, model: nn.Module, optimizer: Optimizer, step: int) -> "TrainingState":
         """A copy of what the network and the optimiser hold after update `step`."""
-        trained, slots = _trained(model), dict[str, Tensors]()
-        for slot in SLOTS[kind]:
-            held = {name: optimizer.state[value].get(slot) for name, value in trained.items()}
-            slots[slot] = {name: value.detach().clone() for name, value in held.items() if value is not None}
-        copies = {name: value.detach().clone() for name, value in trained.items()}
-        return cls(step, copies, slots, _buffers(model))
+        trained = {name: value.detach().clone() for name, value in optimizer.parameters.items()}
+        slots = {slot: {name: value.clone() for name, value in held.items()} for slot, held in optimizer.slots.items()}
+        buffers = {name: value.detach().clone() for name, value in model.named_buffers()}
+        return cls(step, trained, slots, buffers, dict(optimizer.counts))
 
     def slot(self, slot: str, name: str) -> torch.Tensor:
         """A slot of a parameter: zero before the optimiser first used it."""
@@ -64,8 +60,8 @@ class Adjoint:
 
     def tensors(self) -> Tensors:
         """All of it under one name each, to be saved."""
-        parts = {"trained": self.trained, "buffers": self.buffers, **{f"slot:{k}": v for k, v in self.slots.items()}}
-        return {f"{part}|{name}": value for part, values in parts.items() for name, value in values.items()}
+        slots = {f"{_SLOT}{slot}": values for slot, values in self.slots.items()}
+        return flattened({"trained": self.trained, "buffers": self.buffers, **slots}, "|")
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, torch.Tensor]) -> "Adjoint":
@@ -75,12 +71,9 @@ class Adjoint:
         >>> Adjoint.from_tensors(one.tensors()) == one
         True
         """
-        found: dict[str, Tensors] = {"trained": {}, "buffers": {}}
-        for key, value in tensors.items():
-            part, _, name = key.partition("|")
-            found.setdefault(part, {})[name] = value
-        trained, buffers = found.pop("trained"), found.pop("buffers")
-        return cls(trained, {part.removeprefix("slot:"): values for part, values in found.items()}, buffers)
+        found = nested(tensors, "|")
+        trained, buffers = found.pop("trained", {}), found.pop("buffers", {})
+        return cls(trained, {part.removeprefix(_SLOT): values for part, values in found.items()}, buffers)
 
 
 def digest(position: Mapping[str, torch.Tensor]) -> str:
@@ -99,11 +92,3 @@ def digest(position: Mapping[str, torch.Tensor]) -> str:
 def differentiable(buffers: Tensors) -> Tensors:
     """The buffers that derivatives can pass through; counters cannot."""
     return {name: value for name, value in buffers.items() if value.is_floating_point()}
-
-
-def _trained(model: nn.Module) -> dict[str, torch.Tensor]:
-    return {name: value for name, value in model.named_parameters() if value.requires_grad}
-
-
-def _buffers(model: nn.Module) -> Tensors:
-    return {name: value.detach().clone() for name, value in model.named_buffers()}

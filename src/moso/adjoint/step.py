@@ -8,8 +8,8 @@ product
 
 gives the adjoint of this state and, through the loss weights, what every sample's gradient does to the risk; no
 gradient of a sample is ever formed. `u` is the adjoint of the batch's mean gradient: the way back through the
-optimiser, clipping included (`descent.py`). The parameters' part is a second derivative of the losses along `u`, and
-the way of the batch's statistics into batch-norm's running ones (`statistics.py`).
+optimiser, clipping included (`training/optimizers/descent.py`). The parameters' part is a second derivative of the
+losses along `u`, and the way of the batch's statistics into batch-norm's running ones (`statistics.py`).
 
 **Leaving a sample out** of a batch of B puts the mean over the other B-1 in place of the mean, `G` becomes
 `(B G - g_i) / (B - 1)`, so to first order the risk changes by
@@ -32,13 +32,12 @@ from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from moso import errors
-from moso.adjoint.descent import descend
 from moso.adjoint.running_statistics import RunningStatistics
-from moso.adjoint.state import SLOTS, Adjoint, Slots, TrainingState, differentiable
+from moso.adjoint.state import Adjoint, TrainingState, differentiable
 from moso.gradients import Loss, map_tensors, to_device
 from moso.gradients.losses import LossModule
-from moso.gradients.point import Tensors
 from moso.randomness import reseed, seeded
+from moso.training.optimizers import Slots, Tensors, descend, find_rule
 from moso.training.recipe import TrainingRecipe
 
 # How far the mean of `u . g_i` may be from `u . G`, in units of the products that it is a sum of.
@@ -166,21 +165,14 @@ class _Descent:
     """The optimiser's part of one update, held so that several adjoints can go back through it."""
 
     def __init__(self, recipe: TrainingRecipe, rate: float, state: TrainingState, gradients: Tensors) -> None:
-        used = SLOTS[recipe.optimizer] if recipe.momentum or recipe.optimizer == "adamw" else ()
-        self.state, self.names = state, list(gradients)
+        used = find_rule(recipe.optimizer).slots(recipe)
         self._sources = {
             "trained": _leaves({name: state.trained[name] for name in gradients}),
             "gradient": _leaves(gradients),
             **{slot: _leaves({name: state.slot(slot, name) for name in gradients}) for slot in used},
         }
-        trained, slots = descend(
-            recipe,
-            rate,
-            state.step + 1,
-            self._sources["trained"],
-            self._sources["gradient"],
-            {slot: self._sources[slot] for slot in used},
-        )
+        held = {slot: self._sources[slot] for slot in used}
+        trained, slots = descend(recipe, rate, state.counts, self._sources["trained"], self._sources["gradient"], held)
         self._results = {"trained": trained, **slots}
         self.trained = {**state.trained, **{name: value.detach() for name, value in trained.items()}}
         self.slots = {
@@ -211,7 +203,7 @@ class _Descent:
 
 def final_adjoint(state: TrainingState, recipe: TrainingRecipe, trained: Tensors, buffers: Tensors) -> Adjoint:
     """The adjoint of the last state: the risk reads parameters and buffers, and no slot of the optimiser."""
-    used = SLOTS[recipe.optimizer] if recipe.momentum or recipe.optimizer == "adamw" else ()
+    used = find_rule(recipe.optimizer).slots(recipe)
     return Adjoint(
         trained, {slot: {n: torch.zeros_like(v) for n, v in state.trained.items()} for slot in used}, buffers
     )

@@ -15,7 +15,7 @@ from moso.evidence_kinds.kind import LOOKING
 from moso.evidence_kinds.registry import averages, needed_kinds, needs_reference, needs_surrogates
 from moso.run.job import Job
 from moso.training.in_run import InRun
-from moso.training.loop import threads, train
+from moso.training.loop import AfterStep, Callback, StepPlan, threads, train
 
 CALIBRATION_STEPS = 5
 CALIBRATION_SAMPLES = 256
@@ -182,20 +182,16 @@ def _step_seconds(job: Job, retraining: bool) -> float:
     recipe = c.retraining if retraining else c.surrogate
     positions = np.arange(len(job.data.train)) if retraining else job.partitions(c.seed)[0]
     marks: list[float] = []
-    steps, in_run = CALIBRATION_STEPS + 1, None
+    steps, callbacks = CALIBRATION_STEPS + 1, list[Callback]()
     if not retraining and c.estimator == IN_RUN:
         # As if epochs were short: the first does not count, and the second is not finished.
         steps, last = 2 * CALIBRATION_STEPS - 1, np.array([2 * CALIBRATION_STEPS])
-        in_run = InRun(positions, last, CALIBRATION_STEPS, lambda terms: None, job.parameter_filter)
+        callbacks = [InRun(positions, last, CALIBRATION_STEPS, lambda terms: None, job.parameter_filter)]
     train(
         job.model(c.seed, c.retrain_model if retraining else ""),
-        job.training_data(recipe, positions, c.seed),
-        recipe,
-        seed=c.seed,
-        total_steps=steps,
+        StepPlan(job.training_data(recipe, positions, c.seed), recipe, c.seed, steps),
         loss=job.loss,
-        on_step=lambda *_: marks.append(time.monotonic()),
-        in_run=in_run,
+        callbacks=[*callbacks, AfterStep(lambda run, step: marks.append(time.monotonic()))],
         loader_workers=job.runtime.loader_workers,
     )
     return float(np.median(np.diff(marks)[1 - CALIBRATION_STEPS :]))  # the first steps also pay for warming up

@@ -8,10 +8,11 @@ from rich.table import Table
 
 from moso.analysis.costs import costs
 from moso.analysis.estimate import Estimate
-from moso.evaluation.summary import lines
+from moso.report.page.overview import headline_of
+from moso.report.run_views import ordered_lines
 from moso.report.text_table import TextTable
 from moso.report.wording import duration
-from moso.results.retrainings import all_retrainings
+from moso.results.reading import Run
 from moso.run.job import Job
 
 
@@ -24,8 +25,8 @@ def console() -> Console:
 
 
 def print_summary(job: Job) -> None:
-    """Accuracy (or what takes its place) by method and ratio, what it cost, and when it has paid for itself."""
-    rows = lines(all_retrainings(job.directory.root))
+    """Accuracy (or what takes its place) by method and ratio, the headline of the page, and what it cost."""
+    rows = sorted(ordered_lines(Run(job.directory)), key=lambda line: (line.method, line.selector, line.ratio))
     ratios = sorted({line.ratio for line in rows if line.method != "full"})
     out, c = console(), job.configuration
     noise = f", {c.label_noise:.0%} label noise" if c.label_noise else ""
@@ -47,6 +48,7 @@ def print_summary(job: Job) -> None:
     for line in rows:
         if line.method == "full":
             out.print(f"all data: {line.text}")
+    out.print(headline_of(Run(job.directory)), soft_wrap=True)
     _print_costs(out, job, ratios)
     files = [job.directory.root / name for name in ("report.html", "selections.parquet", "scores.parquet")]
     out.print("see " + ", ".join(job.directory.named(path) for path in files if path.exists()))

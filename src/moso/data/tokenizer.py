@@ -3,6 +3,8 @@
 A token is a word in lower case (letters and digits that stand together) or a single other mark. The vocabulary is a
 function of the training texts and not of their order. Words that occur once are left out of it: they become the
 unknown word, which would otherwise never be trained and stand for every new word of the test.
+
+Hand-made, though the package tokenizers does it: ids, and with them scores, must not change with another's version.
 """
 
 import hashlib

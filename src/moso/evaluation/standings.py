@@ -1,17 +1,16 @@
 """Many methods side by side: what each reached at each ratio, seed by seed, beside random selection and all data.
 
-Differences are paired: under one seed all methods share data, surrogates, initialisation and test, and what that seed
-does to all of them cancels. Intervals are Student's over seeds and hold one by one; of many methods, a few will lie
-outside theirs by chance alone. The baseline is the better of the random selections at the ratio, the harder to beat.
+Differences are paired (`evaluation/paired.py`). Those of one ratio to one reference stand beside each other, and their
+verdicts allow for it. The baseline is the better of the random selections at the ratio, the harder to beat.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from moso.evaluation.baselines import BASELINES
-from moso.evaluation.statistics import Interval, paired_difference
-from moso.evaluation.summary import ACCURACY, FULL, Line, Measure
+from moso.evaluation.paired import PairedDifference, paired_difference
+from moso.evaluation.summary import FULL, Line, Measure
 from moso.evaluation.tolerance import Prunable, prunable
 
 RANDOM = "random"
@@ -43,15 +42,18 @@ class Entry:
 
 @dataclass(frozen=True)
 class Row:
-    """One entry with its standing: paired differences in the measure's unit, as measured (not turned).
+    """One entry with its standing: paired differences; None where there is nothing to compare with under one seed.
 
-    None where there is nothing to compare with; an interval of NaN where a single seed cannot give one.
+    `matched` is the better of the baselines that make as many updates without pruning.
     """
 
     entry: Entry
     random: Entry | None
-    against_random: Interval | None
-    against_full: Interval | None
+    full: Entry | None
+    matched: Entry | None
+    against_random: PairedDifference | None
+    against_full: PairedDifference | None
+    against_matched: PairedDifference | None
 
 
 def entries(cells: Iterable[Mapping[str, Any]]) -> list[Entry]:
@@ -74,23 +76,22 @@ def entries(cells: Iterable[Mapping[str, Any]]) -> list[Entry]:
 
 
 def compared(found: Sequence[Entry], test_samples: int = 0) -> list[Row]:
-    """Every entry beside the better random selection of its ratio and beside all data.
+    """Compare every entry with the better random selection of its ratio, with all data and with the better baseline.
 
-    `test_samples` says how fine accuracy is: it comes in steps of one sample.
+    Args:
+        found: All entries of an evaluation.
+        test_samples: Size of the test data, or 0 if unknown; accuracy comes in steps of one test sample.
+
+    Returns:
+        One row per entry, in the order of `found`.
     """
     full = full_entry(found)
     rows = []
     for entry in found:
-        resolution = 100 / test_samples if test_samples and entry.measure == ACCURACY else 0.0
-        random = random_entry(found, entry.ratio)
-        rows.append(
-            Row(
-                entry,
-                random,
-                _difference(entry, random, resolution),
-                _difference(entry, full, resolution),
-            )
-        )
+        here = [other for other in found if other.ratio == entry.ratio and other.method != FULL]
+        references = (_best(here, (RANDOM,)), full, _best(here, BASELINES))
+        differences = (_difference(entry, reference, here, test_samples) for reference in references)
+        rows.append(Row(entry, *references, *differences))
     return rows
 
 
@@ -99,16 +100,24 @@ def full_entry(found: Iterable[Entry]) -> Entry | None:
     return next((entry for entry in found if entry.method == FULL), None)
 
 
-def random_entry(found: Iterable[Entry], ratio: float) -> Entry | None:
-    """The better of the random selections at a ratio, if there is one."""
-    here = (entry for entry in found if entry.method == RANDOM and entry.ratio == ratio)
-    return max(here, key=lambda entry: entry.line.merit, default=None)
+def _best(here: Iterable[Entry], methods: Container[str]) -> Entry | None:
+    return max((one for one in here if one.method in methods), key=lambda one: one.line.merit, default=None)
 
 
-def _difference(entry: Entry, other: Entry | None, resolution: float) -> Interval | None:
-    if other is None or other is entry:
+def _difference(
+    entry: Entry, reference: Entry | None, here: Sequence[Entry], test_samples: int
+) -> PairedDifference | None:
+    if reference is None or reference is entry:
         return None
-    return paired_difference(entry.by_seed, other.by_seed, resolution)
+    # All that is held against this reference at this ratio.
+    comparisons = max(1, sum(one is not reference for one in here))
+    return paired_difference(
+        entry.by_seed,
+        reference.by_seed,
+        measure=entry.measure,
+        test_samples=test_samples,
+        comparisons=comparisons,
+    )
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,12 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
+from moso.evaluation.paired import COVERAGE
 from moso.randomness import generator
-from moso.scores.moso_rank import mean_ranks
 
 Kind = Literal["spearman", "pearson"]
 RESAMPLES = 1_000
-COVERAGE = 0.95
 # Ranks of one block of resamples.
 _BLOCK_NUMBERS = 4_000_000
 
@@ -58,46 +56,17 @@ def correlation(
 
 
 def _coefficients(first: NDArray[np.float64], second: NDArray[np.float64], kind: Kind) -> NDArray[np.float64]:
+    # One coefficient per row: SciPy's own take an axis only in versions later than the oldest that is supported.
     if kind == "spearman":
-        first, second = (np.apply_along_axis(mean_ranks, 1, own) for own in (first, second))
+        from scipy.stats import rankdata  # takes half a second
+
+        first, second = (rankdata(own, axis=1) for own in (first, second))
     first = first - first.mean(axis=1, keepdims=True)
     second = second - second.mean(axis=1, keepdims=True)
     spreads = np.sqrt(np.square(first).sum(axis=1) * np.square(second).sum(axis=1))
     result = np.full(len(first), np.nan)
     np.divide((first * second).sum(axis=1), spreads, out=result, where=spreads > 0)
     return result
-
-
-def student_quantile(probability: float, freedom: int) -> float:
-    """Where Student's distribution reaches a probability.
-
-    >>> round(student_quantile(0.975, 4), 3)
-    2.776
-    """
-    return float(stdtrit(freedom, probability))
-
-
-def paired_difference(
-    first: Mapping[int, float], second: Mapping[int, float], resolution: float = 0.0
-) -> Interval | None:
-    """How far `first` is above `second`, seed by seed: the mean, and Student's interval over the seeds both have.
-
-    What a seed does to both cancels. No spread of the differences is taken to be smaller than `resolution`: two seeds
-    that happen to agree say little. One seed has no interval (NaN), none no difference (None).
-
-    >>> print(paired_difference({0: 3.0, 1: 5.0, 2: 4.0}, {0: 1.0, 1: 2.0, 2: 3.0}))
-    2.000 [-0.484, 4.484]
-    """
-    common = sorted(first.keys() & second.keys())
-    if not common:
-        return None
-    differences = np.array([first[seed] - second[seed] for seed in common])
-    mean = float(differences.mean())
-    if len(common) < 2:
-        return Interval(mean, float("nan"), float("nan"))
-    spread = max(float(differences.std(ddof=1)), resolution)
-    margin = student_quantile(1 - (1 - COVERAGE) / 2, len(common) - 1) * spread / float(np.sqrt(len(common)))
-    return Interval(mean, mean - margin, mean + margin)
 
 
 @dataclass(frozen=True)

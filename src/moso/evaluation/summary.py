@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -89,23 +89,6 @@ class Line:
         if self.method == FULL:
             return "all data"
         return self.method if self.selector == "none" else f"{self.method} ({self.selector})"
-
-
-def lines(cells: Iterable[Mapping[str, Any]]) -> list[Line]:
-    """Cells of the evaluation, seeds gathered, in the order methods first appear.
-
-    >>> cell = {"method": "moso", "selector": "top", "ratio": 0.5, "metric": "loss", "unit": "", "better": "lower"}
-    >>> lines([{**cell, "seed": seed, "value": 0.5 + seed} for seed in (0, 1)])[0].mean
-    1.0
-    """
-    gathered: dict[tuple[str, str, float, Measure], list[float]] = {}
-    for cell in cells:
-        measure = Measure(cell["metric"], cell["unit"], cell["better"])
-        gathered.setdefault((cell["method"], cell["selector"], cell["ratio"], measure), []).append(cell["value"])
-    return [
-        Line(method, selector, ratio, tuple(values), measure)
-        for (method, selector, ratio, measure), values in gathered.items()
-    ]
 
 
 @dataclass(frozen=True)

@@ -233,7 +233,22 @@ class Recorder:
             raise errors.TrajectoryIncomplete(f"step {self.done} was made of a run that was to have {self.total_steps}")
         # A group that was added after the update has had none, and no rate.
         moves = [(rate, moving(group)) for rate, group in zip(rates, inner.param_groups, strict=False)]
-        self._write(network, moves, [inner], epoch)
+        self._write(network, moves, parameters_of([inner]), epoch)
+
+    def updated(
+        self, model: nn.Module, parameters: Sequence[nn.Parameter], rate: float, step: int, epoch: int = 0
+    ) -> None:
+        """Note update `step` of a training loop that does without `torch.optim`.
+
+        Args:
+            model: The network after the update.
+            parameters: The parameters that the update moved.
+            rate: Learning rate of the update.
+            step: Number of the update, counted from 1; a run that goes on may begin with any.
+            epoch: Epoch of the update, counted from 0.
+        """
+        self.done = step
+        self._write(_network(model), [(rate, list(parameters))], {id(one) for one in parameters}, epoch)
 
     def _updated(self, optimizer: Optimizer, again: bool) -> None:
         """One of the attached optimisers made an update."""
@@ -248,7 +263,7 @@ class Recorder:
                     raise errors.RecorderMisused(self._overrun())
             rates, groups = learning_rates(optimizer), optimizer.param_groups
             self._this_step[optimizer] = [(rate, moving(group)) for rate, group in zip(rates, groups, strict=True)]
-            self._write(self._attachment.model, self._moves(), self._attachment.optimizers, 0)
+            self._write(self._attachment.model, self._moves(), parameters_of(self._attachment.optimizers), 0)
         except Exception as problem:  # noqa: BLE001 - nobody's training ends for its record; `trajectory` raises it
             self._problem = problem
             _log.warning("nothing more is recorded, and training goes on: %s", problem)
@@ -280,7 +295,7 @@ class Recorder:
             f"not a sample of the whole run; give total_steps=None where their number is not certain"
         )
 
-    def _write(self, network: nn.Module, moves: _Moves, optimizers: Sequence[Optimizer], epoch: int) -> None:
+    def _write(self, network: nn.Module, moves: _Moves, recorded: set[int], epoch: int) -> None:
         if self.done not in self.planned:
             return
         names = {id(parameter): uncompiled_name(name) for name, parameter in network.named_parameters()}
@@ -290,7 +305,7 @@ class Recorder:
             raise errors.RecorderMisused(
                 f"at step {self.done} the optimiser moved no parameter of the model that it was attached to"
             )
-        same, changed = self._unmoved.look(network, parameters_of(optimizers))
+        same, changed = self._unmoved.look(network, recorded)
         if changed and not self._unrecorded:
             _log.warning(
                 "%s changes, but no recorded optimiser moves it: this trajectory cannot be scored; "

@@ -18,7 +18,7 @@ from moso.exact.stacked_models import StackedModels, models_that_fit, runs_toget
 from moso.gradients import Loss, cross_entropy
 from moso.progress import Progress, silent
 from moso.randomness import seeded
-from moso.training.loop import TrainingData, train
+from moso.training.loop import AfterStep, StepPlan, TrainingData, train
 from moso.training.recipe import TrainingRecipe
 
 CALIBRATION_STEPS = 3
@@ -84,8 +84,7 @@ def exact_cost(
     >>> cost.steps, cost.one_after_another == 5 * cost.one_training
     (6, True)
     """
-    per_epoch = data.steps_per_epoch(recipe.batch_size)
-    steps = recipe.epochs * per_epoch if total_steps is None else total_steps
+    steps = StepPlan(data, recipe, seed, total_steps).total
     step_seconds = _step_seconds(model, data, recipe, seed, loss)
     progress("calibration", 1, 3)
     networks, together_seconds = _side_by_side(model, data, recipe, seed, loss)
@@ -107,12 +106,9 @@ def _step_seconds(model: nn.Module, data: TrainingData, recipe: TrainingRecipe, 
     marks: list[float] = []
     train(
         copy.deepcopy(model),
-        data,
-        recipe,
-        seed=seed,
-        total_steps=CALIBRATION_STEPS + 1,
+        StepPlan(data, recipe, seed, CALIBRATION_STEPS + 1),
         loss=loss,
-        on_step=lambda *_: marks.append(time.monotonic()),
+        callbacks=[AfterStep(lambda run, step: marks.append(time.monotonic()))],
     )
     return float(np.median(np.diff(marks)))  # the first step also pays for warming up
 

@@ -29,9 +29,8 @@ from moso.exact.stacked_models import StackedModels, at_precision, models_that_f
 from moso.gradients import Loss, cross_entropy
 from moso.progress import Progress, silent
 from moso.randomness import reseed, seeded
-from moso.training.loop import TrainingData
 from moso.training.recipe import TrainingRecipe
-from moso.training.schedule import learning_rate
+from moso.training.steps import StepPlan, TrainingData
 
 
 @dataclass(frozen=True)
@@ -90,8 +89,9 @@ def exact_scores(
     chosen = _checked(data, recipe, data.positions if left_out is None else left_out)
     view = data.view if evaluation_view is None else evaluation_view
     network, loss = at_precision(model, loss, dtype)
-    run = _Run(data, recipe, seed, _total(data, recipe, total_steps))
-    first = data.view.batch(run.batches(0)[0], 0)
+    plan = StepPlan(data, recipe, seed, total_steps)
+    run = _Run(plan)
+    first = data.view.batch(plan.batches(0)[0], 0)
     with seeded(seed, "probe"):
         together = runs_together(network, loss, first, recipe)
         block = models_that_fit(network, loss, first) if models_at_once is None else models_at_once
@@ -100,7 +100,7 @@ def exact_scores(
     if not together:
         block = 1
 
-    kept = set(sample_steps(run.total, run.total if time_steps is None else time_steps, seed, sampling).tolist())
+    kept = set(sample_steps(plan.total, plan.total if time_steps is None else time_steps, seed, sampling).tolist())
     points = []
     whole = StackedModels(network, loss, 1, recipe, together)
 
@@ -109,7 +109,7 @@ def exact_scores(
             points.append(TrajectoryPoint(step, (rate,), epoch=epoch, memory=whole.state(0)))
 
     blocks = split_evenly(chosen, block)
-    total = run.total * (1 + len(chosen))
+    total = plan.total * (1 + len(chosen))
     done = 0
 
     def report(more: int) -> None:
@@ -133,7 +133,7 @@ def exact_scores(
         np.concatenate(without),
         np.concatenate(with_sample),
         np.concatenate(scores),
-        Trajectory(points, run.total),
+        Trajectory(points, plan.total),
         dtype,
         time.monotonic() - started,
     )
@@ -143,13 +143,7 @@ def exact_scores(
 class _Run:
     """The batches, rates and draws that all networks share."""
 
-    data: TrainingData
-    recipe: TrainingRecipe
-    seed: int
-    total: int
-
-    def batches(self, epoch: int) -> list[NDArray[np.int64]]:
-        return self.data.epoch_batches(self.recipe.batch_size, epoch, self.seed)
+    plan: StepPlan
 
     def train(
         self,
@@ -159,36 +153,29 @@ class _Run:
         report: Callable[[int], None],
     ) -> None:
         """Train the networks, each without its own sample of `left_out` (-1: without none)."""
-        per_epoch = self.data.steps_per_epoch(self.recipe.batch_size)
-        schedule_epoch = max(1, round(self.total / self.recipe.epochs))
-        step = 0
-        with seeded(self.seed, "training"):
-            while step < self.total:
-                epoch = step // per_epoch
-                plan = self.batches(epoch)[: self.total - step]
-                for positions, batch in zip(plan, load(self.data.view, plan, epoch), strict=True):
-                    step += 1
-                    rate = learning_rate(self.recipe, step, self.total, schedule_epoch)
-                    reseed(self.seed, "update", step)
-                    losses = networks.step(batch, loss_weights(positions, left_out), rate)
-                    if not bool(torch.isfinite(losses).all()):
-                        self._refuse(losses, left_out, step, rate)
-                    if on_step is not None:
-                        on_step(step, rate, epoch)
-                    report(networks.count)
+        plan = self.plan
+        with seeded(plan.seed, "training"):
+            for step, batch in plan.walk(range(1, plan.total + 1)):
+                reseed(plan.seed, "update", step.number)
+                losses = networks.step(batch, loss_weights(step.positions, left_out), step.rate)
+                if not bool(torch.isfinite(losses).all()):
+                    self._refuse(losses, left_out, step.number, step.rate)
+                if on_step is not None:
+                    on_step(step.number, step.rate, step.epoch)
+                report(networks.count)
 
     def losses(self, networks: StackedModels, view: View) -> NDArray[np.float64]:
         """Losses of all of `S` after training, `[models, samples]`."""
-        plan = split_evenly(self.data.positions, self.recipe.batch_size)
-        parts = [networks.losses(batch).double().cpu() for batch in load(view, plan)]
+        batches = split_evenly(self.plan.data.positions, self.plan.recipe.batch_size)
+        parts = [networks.losses(batch).double().cpu() for batch in load(view, batches)]
         return np.asarray(torch.cat(parts, dim=1).numpy())
 
     def _refuse(self, losses: torch.Tensor, left_out: NDArray[np.int64], step: int, rate: float) -> None:
         position = int(left_out[int(torch.argmin(torch.isfinite(losses).int()))])
         which = "on all samples" if position < 0 else f"without the sample at position {position}"
         raise errors.TrainingDiverged(
-            f"training {which}: the loss is not finite at step {step} of {self.total} with learning rate {rate:.3g}; "
-            "lower the learning rate or clip gradients"
+            f"training {which}: the loss is not finite at step {step} of {self.plan.total} with learning rate "
+            f"{rate:.3g}; lower the learning rate or clip gradients"
         )
 
 
@@ -207,13 +194,6 @@ def _mean(values: NDArray[np.float64], others: NDArray[np.bool_]) -> NDArray[np.
     return np.asarray(np.where(others, values, 0.0).sum(axis=1) / others.sum(axis=1))
 
 
-def _total(data: TrainingData, recipe: TrainingRecipe, total_steps: int | None) -> int:
-    total = recipe.epochs * data.steps_per_epoch(recipe.batch_size) if total_steps is None else total_steps
-    if total < 1:
-        raise errors.SettingInvalid(f"{total} training steps were asked for; at least 1 is needed")
-    return total
-
-
 def _checked(data: TrainingData, recipe: TrainingRecipe, left_out: NDArray[np.int64]) -> NDArray[np.int64]:
     chosen = np.asarray(left_out, dtype=np.int64)
     if len(data.positions) < 2:
@@ -224,10 +204,6 @@ def _checked(data: TrainingData, recipe: TrainingRecipe, left_out: NDArray[np.in
     if len(strangers):
         raise errors.SampleUnknown(
             f"sample {int(strangers[0])} cannot be left out: it is not among the samples trained on"
-        )
-    if recipe.optimizer != "sgd":
-        raise errors.RecipeUnsuitable(
-            f"exact leave-one-out trains by 'sgd', which the formula is about, not by {recipe.optimizer!r}"
         )
     if recipe.precision != "float32":
         raise errors.RecipeUnsuitable(

@@ -1,7 +1,7 @@
 """Copies of one network that train in step: one parameter tensor holds that parameter of all of them.
 
 All copies start from the same state and see the same batches; each weighs the batch's losses in its own way.
-The arithmetic of an update is that of `torch.optim.SGD`, a model at a time.
+An update is that of the training loop, one model at a time.
 """
 
 import copy
@@ -15,9 +15,8 @@ from torch.func import functional_call, vmap
 from moso.evidence import State
 from moso.gradients import Loss, map_tensors, to_device
 from moso.gradients.losses import LossModule
+from moso.training.optimizers import Slots, Tensors, descend
 from moso.training.recipe import TrainingRecipe
-
-Tensors = dict[str, torch.Tensor]
 
 # What one block of models may hold; small blocks also stay nearer to the processor's caches.
 BLOCK_BYTES = 128 * 2**20
@@ -43,7 +42,7 @@ def at_precision(model: nn.Module, loss: Loss, dtype: torch.dtype) -> tuple[nn.M
 
 
 class StackedModels:
-    """`count` copies of a network, trained together by stochastic gradient descent.
+    """`count` copies of a network, trained together.
 
     The network given lends its architecture and its state, and keeps both.
 
@@ -69,7 +68,8 @@ class StackedModels:
         parameters, buffers = dict(self.model.named_parameters()), dict(self.model.named_buffers())
         self.trained = {name: self._stacked(value) for name, value in parameters.items() if value.requires_grad}
         self.buffers = {name: self._stacked(value) for name, value in buffers.items()}
-        self._momentum: Tensors = {}
+        self._slots: Slots = {}
+        self._counts: dict[str, int] = {}
         # A tensor that the network has under two names is trained once and belongs to the state twice.
         names = {id(value): name for name, value in {**buffers, **parameters}.items()}
         kept = self.model.state_dict(keep_vars=True)
@@ -121,23 +121,13 @@ class StackedModels:
         return losses[None], {name: value[None] for name, value in buffers.items()}
 
     def _descend(self, gradients: Tensors, learning_rate: float) -> None:
-        recipe = self.recipe
-        if recipe.clip_norm is not None:
-            norms = torch.stack([torch.linalg.vector_norm(value.flatten(1), dim=1) for value in gradients.values()])
-            factor = (recipe.clip_norm / (torch.linalg.vector_norm(norms, dim=0) + 1e-6)).clamp(max=1.0)
-            gradients = {name: value * factor.view(-1, *[1] * (value.ndim - 1)) for name, value in gradients.items()}
-        for name, gradient in gradients.items():
-            parameter = self.trained[name]
-            if recipe.weight_decay:
-                gradient = gradient.add(parameter, alpha=recipe.weight_decay)
-            if recipe.momentum:
-                if name in self._momentum:
-                    self._momentum[name].mul_(recipe.momentum).add_(gradient)
-                else:
-                    self._momentum[name] = gradient.clone()
-                carried = self._momentum[name]
-                gradient = gradient.add(carried, alpha=recipe.momentum) if recipe.nesterov else carried
-            parameter.add_(gradient, alpha=-learning_rate)
+        moved, slots = descend(
+            self.recipe, learning_rate, self._counts, self.trained, gradients, self._slots, copies=True
+        )
+        self.trained |= moved
+        for slot, values in slots.items():
+            self._slots.setdefault(slot, {}).update(values)
+        self._counts |= {name: self._counts.get(name, 0) + 1 for name in moved}
 
 
 def runs_together(model: nn.Module, loss: Loss, batch: Any, recipe: TrainingRecipe) -> bool:

@@ -20,7 +20,7 @@ from moso.experiments.exact_cells import ExactCell
 from moso.experiments.places import Place, place_of
 from moso.models import build_model
 from moso.selection import kept_count
-from moso.training.loop import TrainingData, threads, train
+from moso.training.loop import AfterStep, StepPlan, TrainingData, threads, train
 from moso.training.recipe import TrainingRecipe
 
 SCORING = 2.0
@@ -77,11 +77,8 @@ def _step_seconds(network: str, place: Place, recipe: TrainingRecipe, device: st
     marks: list[float] = []
     train(
         model,
-        data,
-        recipe.changed(batch_size=size, epochs=STEPS),
-        seed=0,
-        total_steps=STEPS,
-        on_step=lambda *_: marks.append(time.monotonic()),
+        StepPlan(data, recipe.changed(batch_size=size, epochs=STEPS), 0, STEPS),
+        callbacks=[AfterStep(lambda run, step: marks.append(time.monotonic()))],
     )
     return float(np.median(np.diff(marks)))
 

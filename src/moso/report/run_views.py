@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from moso.evaluation.summary import Line, lines
-from moso.report.findings import RANDOM
+from moso.evaluation.standings import RANDOM, Entry, Row, compared, entries
+from moso.evaluation.summary import FULL, Line
+from moso.report.findings import best_of
 from moso.results.reading import Run
-from moso.results.retrainings import FULL
 from moso.run.computed_scores import wanted_scores
 from moso.selection import SELECTORS
 
@@ -52,11 +52,21 @@ def with_unique_names(cells: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]
     ]
 
 
-def ordered_lines(run: Run) -> list[Line]:
+def ordered_entries(run: Run) -> list[Entry]:
     """The evaluation of a run, seeds gathered: all data first, then the pairs in the order of its configuration."""
     order = {pair: number for number, pair in enumerate(run.configuration.pairs())}
-    found = lines(with_unique_names(run.evaluation()))
+    found = entries(with_unique_names(run.evaluation()))
     return sorted(found, key=lambda row: (row.method != FULL, order.get((row.method, row.selector), len(order))))
+
+
+def ordered_lines(run: Run) -> list[Line]:
+    """What the entries of a run's evaluation reached, in their order."""
+    return [entry.line for entry in ordered_entries(run)]
+
+
+def best_rows(run: Run) -> list[Row]:
+    """The best method's standing at every ratio of a run, the smallest ratio first."""
+    return best_of(compared(ordered_entries(run), run.manifest.get("dataset", {}).get("test", 0)))
 
 
 def drawn_at_random(run: Run) -> NDArray[np.bool_] | None:

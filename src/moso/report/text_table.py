@@ -1,4 +1,7 @@
-"""A table of text that is printed, and written as Markdown."""
+"""A table of text that is printed, and written as Markdown.
+
+Hand-made, though tabulate does it: a dozen lines are no reason for a dependency, and committed pages keep their bytes.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

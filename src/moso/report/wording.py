@@ -4,6 +4,12 @@ from pathlib import PurePath
 
 from moso.configuration import CUSTOM
 
+# How several comparisons are allowed for, wherever paired differences are shown (`evaluation/paired.py`).
+SEVERAL = (
+    "Each interval holds by itself; verdicts allow for all differences to the same baseline at the ratio (Bonferroni). "
+    "A single seed has no interval and no verdict."
+)
+
 
 def duration(seconds: float) -> str:
     """Seconds as a person says them.

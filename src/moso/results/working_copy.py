@@ -5,6 +5,8 @@ brings what changed at the address, `push` sends what changed here. What was las
 so that a file which is on one side alone is either new there or was taken away on the other. A push sends in an order
 in which the store is whole at every moment: notes (`.json`) say that something is complete, so they are looked for
 first and sent after everything else. Processes of this machine share the copy, and go one at a time.
+
+Hand-made, though fsspec has `rsync`: that knows neither what one side has removed nor an order of sending.
 """
 
 import json

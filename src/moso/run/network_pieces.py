@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
-from torch import nn
 
 from moso.evidence import Recorder, terms_path, write_terms
 from moso.evidence.estimators import IN_RUN
@@ -24,7 +22,8 @@ from moso.run.job import Job
 from moso.run.pieces import PartitionPiece, Piece
 from moso.run.training import Training, at_start, is_trained, train_network
 from moso.training.in_run import InRun
-from moso.training.loop import OnStep
+from moso.training.loop import Callback
+from moso.training.recording import RecordTrajectory
 
 
 @dataclass(frozen=True)
@@ -60,14 +59,13 @@ class TrainSurrogate(PartitionPiece):
         home, training = self.training(job)
         if is_trained(home, training):
             return
-        in_run = _in_run(job, self.seed, self.part) if job.configuration.estimator == IN_RUN else None
+        in_run = job.configuration.estimator == IN_RUN
         train_network(
             job,
             progress,
             training,
             at_start(job, self.seed),
-            on_step=_recording(job, home, training) if in_run is None else None,
-            in_run=in_run,
+            recording=_in_run(job, self.seed, self.part) if in_run else _recording(job, home, training),
             label=f"surrogate {self.part + 1}/{job.configuration.partitions}, seed {self.seed}",
         )
 
@@ -116,10 +114,9 @@ def reference_seed(seed: int, reference: int) -> int:
     return seed if reference == 0 else key(seed, "initialisation", reference) % 2**31
 
 
-def _recording(job: Job, home: Path, training: Training) -> OnStep:
+def _recording(job: Job, home: Path, training: Training) -> Callback:
     """What writes the sampled steps of a partition's training as they are made."""
     c = job.configuration
-    # Made before training, because the rate of an update is noted while it happens.
     recorder = Recorder(
         home / "trajectory" / training.name,
         total_steps=job.total_steps(training.positions),
@@ -127,12 +124,7 @@ def _recording(job: Job, home: Path, training: Training) -> OnStep:
         seed=training.seed,
         sampling=c.sampling,
     )
-
-    def record(model: nn.Module, optimizer: torch.optim.Optimizer, step: int, epoch: int) -> None:
-        recorder.done = step - 1  # training may go on where it was interrupted
-        recorder.step(model, optimizer, epoch)
-
-    return record
+    return RecordTrajectory(recorder)
 
 
 def _in_run(job: Job, seed: int, part: int) -> InRun:

@@ -17,7 +17,8 @@ from moso.run.job import Job
 from moso.run.pieces import Piece
 from moso.run.training import checkpoints
 from moso.selection import kept_count
-from moso.training.loop import TrainingData, train
+from moso.training.loop import StepPlan, TrainingData, train
+from moso.training.recording import ShowProgress
 
 
 @dataclass(frozen=True)
@@ -52,14 +53,10 @@ class Retrain(Piece):
         position = job.directory.root / "state" / f"retrain-{self.name}" / "position.safetensors"
         history = train(
             model,
-            data,
-            recipe,
-            seed=own.seed,
-            total_steps=total,
+            StepPlan(data, recipe, own.seed, total),
             loss=job.loss,
-            checkpoints=checkpoints(job, position, "evaluate", self.name),
+            callbacks=[checkpoints(job, position, "evaluate", self.name), ShowProgress(progress)],
             loader_workers=job.runtime.loader_workers,
-            progress=progress,
             label=f"retraining {own.title()}, seed {own.seed}",
             team=job.runtime.team,
         )

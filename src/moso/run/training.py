@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import nn
 
@@ -31,8 +30,9 @@ from moso.evidence.trajectory import point_path
 from moso.files import write_json
 from moso.progress import Progress
 from moso.run.job import Job
-from moso.training.in_run import InRun
-from moso.training.loop import Checkpoints, OnStep, train
+from moso.training.loop import AfterStep, Callback, Checkpoints, StepPlan, TrainingRun, train
+from moso.training.recording import RecordDynamics, ShowProgress
+from moso.training.steps import Step
 
 _PURPOSE = "purpose.json"
 
@@ -112,48 +112,36 @@ def train_network(
     model: nn.Module,
     *,
     label: str,
-    on_step: OnStep | None = None,
-    in_run: InRun | None = None,
+    recording: Callback | None = None,
 ) -> None:
-    """Train a network unless it is trained; it leaves what it was asked for and nothing else."""
+    """Train a network unless it is trained; it leaves what it was asked for and nothing else.
+
+    `recording` collects what scores of the whole run need.
+    """
     home = job.directory.of_seed(job.configuration, training.seed)
     if is_trained(home, training):
         return
     if is_trained(home, replace(training, early=False)):
         # All but the network at the early epoch is there: the same training again, just so far.
-        training, on_step, in_run = replace(training, columns=(), final=False, whole=False), None, None
+        training, recording = replace(training, columns=(), final=False, whole=False), None
     elif is_trained(home, replace(training, early=False, replay=False)):
         # All but the checkpoints is there, or all but both: the same training again, to the end.
-        training, on_step, in_run = replace(training, columns=()), None, None
+        training, recording = replace(training, columns=()), None
     folder = home / "state" / training.name
     recipe, per_epoch = job.configuration.surrogate, job.steps_per_epoch(training.positions)
     early_step = job.configuration.early_epoch * per_epoch
     position = _position(folder, training)
-    replayed = ReplayRecorder(replay_folder(home, training.name), job.total_steps(training.positions))
-
-    def step_made(model: nn.Module, optimizer: torch.optim.Optimizer, step: int, epoch: int) -> None:
-        if not job.runtime.team.leads:
-            return
-        if on_step is not None:
-            on_step(model, optimizer, step, epoch)
-        if training.replay:
-            replayed.step(model, optimizer, step, epoch)
-        if training.early and step == early_step:
-            write_state(network_path(home, training.name, "early"), model.state_dict(), {"step": step})
-
     history = train(
         model,
-        job.training_data(recipe, training.positions, training.own_seed),
-        recipe,
-        seed=training.own_seed,
+        StepPlan(job.training_data(recipe, training.positions, training.own_seed), recipe, training.own_seed),
         loss=job.loss,
-        on_step=step_made,
-        in_run=in_run,
-        dynamics=_recorder(job, home, training) if training.columns else None,
+        callbacks=[
+            *(_recorders(job, home, training, early_step, recording) if job.runtime.team.leads else []),
+            checkpoints(job, position, "train", piece_name(training.seed, training.name)),
+            ShowProgress(progress),
+        ],
         stop_after=None if training.whole else early_step,
-        checkpoints=checkpoints(job, position, "train", piece_name(training.seed, training.name)),
         loader_workers=job.runtime.loader_workers,
-        progress=progress,
         label=label,
         team=job.runtime.team,
     )
@@ -180,12 +168,21 @@ def _position(folder: Path, training: Training) -> Path:
     return position
 
 
-def _recorder(job: Job, home: Path, training: Training) -> DynamicsRecorder:
-    train = job.data.train
-    folder = dynamics_folder(home, training.name)
-    return DynamicsRecorder(
-        folder, training.columns, train.labels, job.configuration.surrogate.epochs, len(train.classes)
-    )
+def _recorders(job: Job, home: Path, training: Training, early_step: int, recording: Callback | None) -> list[Callback]:
+    """What writes, while a network trains, all that the training is to leave."""
+    found = [] if recording is None else [recording]
+    if training.columns:
+        train, folder = job.data.train, dynamics_folder(home, training.name)
+        epochs, classes = job.configuration.surrogate.epochs, len(train.classes)
+        found.append(RecordDynamics(DynamicsRecorder(folder, training.columns, train.labels, epochs, classes)))
+    if training.replay:
+        found.append(ReplayRecorder(replay_folder(home, training.name), job.total_steps(training.positions)))
+
+    def keep_early(run: TrainingRun, step: Step) -> None:
+        if step.number == early_step:
+            write_state(network_path(home, training.name, "early"), run.model.state_dict(), {"step": step.number})
+
+    return [*found, AfterStep(keep_early)] if training.early else found
 
 
 def network(job: Job, seed: int, name: str, moment: Moment) -> nn.Module:

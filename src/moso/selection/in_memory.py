@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from moso import errors
 from moso.columns import take
+from moso.scores.score import Hard
 from moso.selection.budget import kept_count
 from moso.selection.decided import with_decisions
 from moso.selection.feature_rows import Features
 from moso.selection.minimum import with_minimum
-from moso.selection.problem import Hard, Problem
+from moso.selection.problem import Problem
 from moso.selection.registry import find_selector
 from moso.selection.selector import Selector
 

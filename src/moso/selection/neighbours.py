@@ -6,6 +6,8 @@ samples of the `PROBES` cells nearest to it. That is O(N (PROBES * CELL + N / CE
 the features, of which a cell's samples are read at a time. What it misses are neighbours in cells that are not among
 the nearest: few where features cluster, as networks' do, many where they fill space evenly. Same features, same
 order: same result.
+
+Hand-made, though faiss has `IndexIVF`: that index holds a copy of all features in memory, and ours may be on the disk.
 """
 
 from typing import Any, Literal

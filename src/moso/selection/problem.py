@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from moso import errors
 from moso.data.samples import id_keys
+from moso.scores.score import Hard
 from moso.selection.feature_rows import Features
-
-Hard = Literal["high", "low"]
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,8 @@
 It ends with its holder: at once where the holder ran on this machine and is gone, otherwise when it has not been
 renewed for `EXPIRY_SECONDS`. Clocks of two machines need not agree: a lease is watched by the watcher's own clock for a
 change, and only one that is minutes old is believed to be over without watching.
+
+Hand-made, though filelock has locks: machines that share a mount need not share its locks, and a store has none.
 """
 
 import contextlib

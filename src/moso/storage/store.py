@@ -4,6 +4,8 @@ Whatever fsspec opens will do: `s3://bucket/run`, `gs://...`, `file:///mnt/run`,
 object is whole or not there: object stores promise that of a single upload, and elsewhere it is sent to a name of its
 own and moved. What fails for a moment is tried again, with growing pauses; but only at an address that has answered
 before, because one that never did is more likely to be wrong than to be busy.
+
+Retries are hand-made, though tenacity has them: whether to try again depends on what the address did before.
 """
 
 import re

@@ -15,7 +15,7 @@ What differs from the exact estimator: samples are as training meets them (augme
 at different steps. Before the first update there is no direction, so the first epoch does not count.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,10 @@ from moso import errors
 from moso.evidence import ParameterFilter, Sampling, StepTerms, sample_steps
 from moso.gradients import LiveProducts, Loss
 from moso.randomness import seeded
+from moso.training.callback import Callback, TrainingRun
+from moso.training.optimizers import Optimizer
 from moso.training.recipe import TrainingRecipe
+from moso.training.steps import Step
 
 
 def counted_steps(
@@ -60,12 +63,14 @@ def check_in_run(recipe: TrainingRecipe) -> None:
         raise errors.RecipeUnsuitable("in-run scoring begins with the second epoch; train for 2 epochs at least")
 
 
-class InRun:
+class InRun(Callback):
     """Collects the terms of every sample of a partition, epoch by epoch, and gives each epoch's to `keep`.
 
     `steps` are the last steps of the epochs that count. What is collected of an unfinished epoch is part of a saved
     position, so a run that was killed ends with the same terms.
     """
+
+    name = "in-run"
 
     def __init__(
         self,
@@ -87,44 +92,42 @@ class InRun:
         """Whether an update belongs to an epoch that counts."""
         return -(-step // self.steps_per_epoch) * self.steps_per_epoch in self.steps
 
-    def losses(
-        self, model: nn.Module, optimizer: torch.optim.Optimizer, loss: Loss, batch: Any, step: int
-    ) -> torch.Tensor:
-        """The forward pass of an update that counts; `collect` follows its backward pass."""
-        if self._live is None or self._live.model is not model:
-            with seeded("in-run"):  # trying things out must not move the draws of training
-                self._live = LiveProducts(model, loss, batch, self.parameters)
-        names = {parameter: name for name, parameter in model.named_parameters()}
-        direction = {}
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                moment = optimizer.state[parameter]
-                if (mean := moment.get("momentum_buffer", moment.get("exp_avg"))) is not None:
-                    direction[names[parameter]] = mean
-        if not direction:
-            raise errors.RecipeUnsuitable("in-run scoring follows the momentum of training, but the optimiser has none")
-        self._scale = _scale(optimizer, step - 1)
-        return self._live.losses(batch, direction)
+    def losses(self, run: TrainingRun, step: Step, loss: Loss) -> Loss:
+        """The forward pass of an update that counts, watched; `after_backward` takes the products."""
+        if not self.counts(step.number):
+            return loss
 
-    def collect(self, positions: NDArray[np.int64], rate: float) -> None:
-        """Take the products of the update's samples, after its backward pass and before its gradients are changed."""
+        def watched(model: nn.Module, batch: Any) -> torch.Tensor:
+            if self._live is None or self._live.model is not model:
+                with seeded("in-run"):  # trying things out must not move the draws of training
+                    self._live = LiveProducts(model, loss, batch, self.parameters)
+            optimizer = run.optimizer
+            self._scale = optimizer.rule.mean(optimizer.settings, step.number - 1)
+            return self._live.losses(batch, _direction(model, optimizer))
+
+        return watched
+
+    def after_backward(self, run: TrainingRun, step: Step) -> None:
+        """Take the products of the update's samples before its gradients are changed."""
+        if not self.counts(step.number):
+            return
         assert self._live is not None, "losses come first"
-        rows = self._order[np.searchsorted(self.positions, positions, sorter=self._order)]
+        rows = self._order[np.searchsorted(self.positions, step.positions, sorter=self._order)]
         self._products[rows] = self._live.products().numpy() * self._scale
-        self._rates.append(rate)
+        self._rates.append(step.rate)
 
-    def finish(self, step: int) -> None:
+    def after_step(self, run: TrainingRun, step: Step) -> None:
         """At the end of an epoch that counts, give its terms away."""
-        if step not in self.steps:
+        if step.number not in self.steps:
             return
         N = len(self._products)
         if not np.isfinite(self._products).all():
             bad = int(self.positions[np.argmax(~np.isfinite(self._products))])
             raise errors.ValuesNotFinite(
-                f"the product with the gradient of sample {bad} up to step {step} is not finite"
+                f"the product with the gradient of sample {bad} up to step {step.number} is not finite"
             )
         dot = self._products[None] * (N - 1) / N
-        self.keep(StepTerms(step, (float(np.mean(self._rates)),), dot, np.zeros_like(dot)))
+        self.keep(StepTerms(step.number, (float(np.mean(self._rates)),), dot, np.zeros_like(dot)))
         self._products = np.full(N, np.nan)
         self._rates = []
 
@@ -132,16 +135,16 @@ class InRun:
         """What is collected of the epoch so far."""
         return {"products": torch.from_numpy(self._products), "rates": torch.tensor(self._rates, dtype=torch.float64)}
 
-    def load(self, state: dict[str, torch.Tensor]) -> None:
+    def load(self, state: Mapping[str, torch.Tensor]) -> None:
         """Go on from what was collected before."""
         self._products = state["products"].numpy().copy()
         self._rates = state["rates"].tolist()
 
 
-def _scale(optimizer: torch.optim.Optimizer, done: int) -> float:
-    """What makes the optimiser's moment after `done` updates a mean of gradients."""
-    group = optimizer.param_groups[0]
-    if "betas" in group:
-        return float(1 / (1 - group["betas"][0] ** done))
-    mu = group["momentum"]
-    return float((1 - mu) / (1 - mu**done))
+def _direction(model: nn.Module, optimizer: Optimizer) -> dict[str, torch.Tensor]:
+    """The optimiser's weighted sum of past gradients, by the names that parameters have in `model`."""
+    held = next(iter(optimizer.slots.values()), {})
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    if not held:
+        raise errors.RecipeUnsuitable("in-run scoring follows the momentum of training, but the optimiser has none")
+    return {names[id(optimizer.parameters[own])]: value for own, value in held.items()}

@@ -9,27 +9,47 @@ import tomllib
 from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from moso import errors
 from moso.data.augment import Augmentation
 from moso.registry import Registry
+from moso.training.optimizers.registry import find_rule, rules
 
 Schedule = Literal["cosine", "multi-step", "one-cycle", "constant"]
 Precision = Literal["float32", "bfloat16", "float16"]
 Match = Literal["epochs", "steps"]
-Optimizer = Literal["sgd", "adamw"]
 Kind = TypeVar("Kind", bound=BaseModel)
+
+
+def _known(optimizer: str) -> str:
+    try:
+        return find_rule(optimizer).name
+    except errors.MosoError as problem:
+        raise _refused(str(problem)) from problem
+
+
+# Settings that came after the first runs were written.
+_LATER = {"beta2", "epsilon"}
 
 
 class TrainingRecipe(BaseModel):
     """One training run, whatever the network and the data.
 
-    MoSo's formula is about stochastic gradient descent. AdamW is there because some networks do not train without it;
-    scores then weigh time steps by its rate and compare gradients as they are, not as AdamW rescales them.
+    MoSo's formula is about stochastic gradient descent. Adam and AdamW are there because some networks do not train
+    without them; scores then weigh time steps by the rate and compare gradients as they are, not as Adam rescales them.
 
     >>> TrainingRecipe(epochs=2, batch_size=64, learning_rate=0.1, schedule="cosine").momentum
     0.9
@@ -37,7 +57,9 @@ class TrainingRecipe(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
 
-    optimizer: Optimizer = Field("sgd", description="stochastic gradient descent, or AdamW")
+    optimizer: Annotated[str, AfterValidator(_known)] = Field(
+        "sgd", description="; ".join(f"{rule.name}: {rule.description}" for rule in rules().values())
+    )
     epochs: int = Field(ge=1, description="passes over the data")
     batch_size: int = Field(ge=1, description="samples a step, at most; batches are equal to within one")
     learning_rate: float = Field(gt=0, description="the highest rate of the run")
@@ -48,9 +70,13 @@ class TrainingRecipe(BaseModel):
     )
     decay: float = Field(0.1, gt=0, le=1, description="what multi-step multiplies the rate by at each milestone")
     warmup_epochs: float = Field(0.0, ge=0, description="epochs over which the rate first rises, in equal steps")
-    momentum: float = Field(0.9, ge=0, lt=1, description="share of the last update that is carried on; AdamW's beta1")
+    momentum: float = Field(
+        0.9, ge=0, lt=1, description="share of the last update that is carried on; beta1 of adam and adamw"
+    )
     nesterov: bool = Field(False, description="Nesterov's form of momentum")
-    weight_decay: float = Field(0.0, ge=0, description="pull of all parameters towards zero; AdamW's is decoupled")
+    beta2: float = Field(0.999, ge=0, lt=1, description="share of the last second moment that is carried on")
+    epsilon: float = Field(1e-8, gt=0, description="what is added to the root of the second moment")
+    weight_decay: float = Field(0.0, ge=0, description="pull of all parameters towards zero; adamw's is decoupled")
     clip_norm: float | None = Field(None, gt=0, description="largest norm of a step's gradient; without it, any")
     augmentation: Augmentation = Field("none", description="random changes of the training view")
     precision: Precision = Field("float32", description="numbers of the forward pass; below float32 by autocast")
@@ -79,9 +105,21 @@ class TrainingRecipe(BaseModel):
             raise _refused("schedule 'one-cycle' warms up by itself; leave warmup_epochs out")
         if self.nesterov and self.momentum == 0:
             raise _refused("nesterov needs a momentum above 0")
-        if self.nesterov and self.optimizer != "sgd":
-            raise _refused(f"nesterov belongs to optimizer 'sgd', not to '{self.optimizer}'")
+        for name in type(self).model_fields:
+            owners = [rule.name for rule in rules().values() if name in rule.own_settings]
+            if owners and self.optimizer not in owners and not self._is_default(name):
+                named = " or ".join(repr(owner) for owner in owners)
+                raise _refused(f"{name} belongs to optimizer {named}, not to '{self.optimizer}'")
         return self
+
+    def _is_default(self, name: str) -> bool:
+        return bool(getattr(self, name) == type(self).model_fields[name].default)
+
+    @model_serializer(mode="wrap")
+    def _without_later_settings(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Written only where they are set, so that files and digests of recipes without them stay as they were.
+        values: dict[str, Any] = handler(self)
+        return {name: value for name, value in values.items() if name not in _LATER or not self._is_default(name)}
 
     def changed(self, **changes: Any) -> "TrainingRecipe":
         """The same recipe with other values, checked like any other; None leaves a value as it is.

@@ -28,8 +28,12 @@ from moso.gradients import Loss
 from moso.models import build_model, classifier_head
 from moso.progress import Progress, silent
 from moso.randomness import seeded
-from moso.training.loop import Checkpoints, TrainingData, predict, train
+from moso.training.callback import Callback
+from moso.training.checkpoints import Checkpoints
+from moso.training.loop import predict, train
 from moso.training.recipe import TrainingRecipe
+from moso.training.recording import ShowProgress
+from moso.training.steps import StepPlan, TrainingData
 from moso.training.two_views import Distortion, TwoViews, inputs_of
 
 RECIPE = TrainingRecipe(
@@ -117,15 +121,13 @@ def learn_without_labels(
     views = replace(data, view=TwoViews(data.view, data.keys, seed, how.distortion))
     with seeded(seed, "projector"):
         learner = nn.Sequential(encoder, _projector(_width(encoder, views), how))
+    callbacks: list[Callback] = [] if checkpoints is None else [checkpoints]
     train(
         learner.to(next(encoder.parameters()).device),
-        views,
-        how.recipe,
-        seed=seed,
+        StepPlan(views, how.recipe, seed),
         loss=nt_xent(how.temperature),
-        checkpoints=checkpoints,
+        callbacks=[*callbacks, ShowProgress(progress)],
         loader_workers=loader_workers,
-        progress=progress,
         label="embedding without labels",
     )
     return encoder

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from moso.analysis.comparison import Comparison
-from moso.evaluation.statistics import Interval
+from moso.evaluation.paired import PairedDifference
 from moso.evaluation.summary import FULL
 from moso.files import replacing, write_csv, write_table, write_text
 from moso.report.comparison.compare_plots import differences_figure, likeness_figure, reached_figure
@@ -114,14 +114,14 @@ def table_rows(comparison: Comparison) -> list[dict[str, Any]]:
     return found
 
 
-def _columns(name: str, interval: Interval | None) -> dict[str, float | None]:
-    if interval is None:
+def _columns(name: str, difference: PairedDifference | None) -> dict[str, float | None]:
+    if difference is None:
         return {name: None, f"{name}_low": None, f"{name}_high": None}
-    known = interval.low == interval.low  # one seed has no interval
+    known = difference.pairs > 1  # one seed has no interval
     return {
-        name: interval.value,
-        f"{name}_low": interval.low if known else None,
-        f"{name}_high": interval.high if known else None,
+        name: difference.value,
+        f"{name}_low": difference.low if known else None,
+        f"{name}_high": difference.high if known else None,
     }
 
 

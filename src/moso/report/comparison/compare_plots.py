@@ -1,6 +1,5 @@
 """Plots of a comparison: how far each method is from random selection, and how alike methods are."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -28,10 +27,10 @@ def differences_figure(rows: Sequence[Row], *, split: str = "test", theme: Theme
     shown = []
     for row in rows:
         if row.entry.method != FULL and row.against_random is not None and row.random is not None:
-            interval, others = row.against_random, row.random.by_seed
+            difference, others = row.against_random, row.random.by_seed
             each = [value - others[seed] for seed, value in row.entry.by_seed.items() if seed in others]
-            margin = None if math.isnan(interval.low) else interval.high - interval.value
-            shown.append(Mark(row.entry, interval.value, margin, each))
+            margin = difference.margin if difference.pairs > 1 else None
+            shown.append(Mark(row.entry, difference.value, margin, each))
     measure = rows[0].entry.measure
     unit = "points of " if measure.unit == "%" else ""
     return _panels(shown, 0.0, f"difference to random selection, {unit}{split} {measure.title}", theme)

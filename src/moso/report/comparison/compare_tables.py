@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from moso.analysis.comparison import Comparison
 from moso.evaluation.overlap import Likeness, jaccard_by_chance
 from moso.evaluation.standings import Row
-from moso.evaluation.statistics import Interval
-from moso.evaluation.summary import FULL, Measure
-from moso.report.findings import Difference
+from moso.evaluation.summary import FULL
 from moso.report.text_table import TextTable
-from moso.report.wording import count_of, duration, percent
+from moso.report.wording import SEVERAL, count_of, duration, percent
 from moso.selection import kept_count
 
 # A square table of more names than this is left to its file; the most and the least alike are named instead.
@@ -79,16 +77,15 @@ def against_random(comparison: Comparison) -> TextTable:
     rows, baselines = [], {}
     for name, own in _by_name(comparison.rows).items():
         if any(own[ratio].against_random is not None for ratio in own):
-            rows.append([name, *(_against(own[ratio], measure) if ratio in own else "" for ratio in ratios)])
+            rows.append([name, *(_against(own[ratio]) if ratio in own else "" for ratio in ratios)])
     for row in comparison.rows:
         if row.random is not None:
             baselines[row.entry.ratio] = row.random
     beaten = ", ".join(f"{entry.name} at {percent(ratio)}" for ratio, entry in sorted(baselines.items()))
     unit = "points of " if measure.unit == "%" else ""
     note = (
-        f"Differences in {unit}{measure.title}, seed by seed, with 95 % intervals over seeds; a star where zero lies "
-        "outside. Each interval holds by itself: of twenty differences that are none, one is starred by chance. The "
-        f"baseline is the better random selection: {beaten}."
+        f"Differences in {unit}{measure.title}, seed by seed, with 95 % intervals over seeds, starred where better "
+        f"or worse. {SEVERAL} The baseline is the better random selection: {beaten}."
     )
     return TextTable("against random selection of the same size", _columns(ratios), rows, note)
 
@@ -151,14 +148,7 @@ def _columns(ratios: Sequence[float]) -> list[str]:
     return ["share removed", *(percent(ratio) for ratio in ratios)]
 
 
-def _against(row: Row, measure: Measure) -> str:
+def _against(row: Row) -> str:
     if row.against_random is None:
         return "the baseline" if row.random is row.entry else ""
-    difference = as_difference(row.against_random, measure)
-    return f"{difference}{' *' if difference.verdict in ('better', 'worse') else ''}"
-
-
-def as_difference(interval: Interval, measure: Measure) -> Difference:
-    """A paired difference as the page words it."""
-    margin = None if math.isnan(interval.low) else interval.high - interval.value
-    return Difference(interval.value, margin, measure)
+    return f"{row.against_random}{row.against_random.star}"

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from moso.evaluation.paired import PairedDifference, paired_difference
 from moso.evaluation.standings import RANDOM, Entry, compared, entries, is_method
-from moso.evaluation.statistics import Interval, paired_difference
 from moso.evaluation.summary import FULL
 from moso.experiments.cells import Cell
 from moso.experiments.places import place_of
 from moso.report.run_views import with_unique_names
 from moso.report.text_table import TextTable
-from moso.report.wording import duration, percent
+from moso.report.wording import SEVERAL, duration, percent
 
 Row = Mapping[str, Any]
 MOSO = "moso"  # what the names of all its combinations begin with
@@ -74,11 +74,14 @@ def _ratio_table(name: str, finished: Sequence[Finished]) -> TextTable:
         if row.entry.method == FULL:
             lines["all data"] = {ratio: [reached, ""] for ratio in ratios}
             continue
-        standing = "the baseline" if row.random is row.entry else interval_text(row.against_random)
+        standing = "the baseline" if row.random is row.entry else difference_text(row.against_random)
         lines.setdefault(row.entry.name, {})[row.entry.ratio] = [reached, standing]
     columns = ["method", *(text for ratio in ratios for text in (f"{percent(ratio)} removed", "against random"))]
     texts = [[line, *(text for ratio in ratios for text in own.get(ratio, ["", ""]))] for line, own in lines.items()]
-    note = "Mean ± standard deviation (seeds); paired difference to the better random selection with its 95 % interval."
+    note = (
+        "Mean ± standard deviation (seeds); paired difference to the better random selection with its 95 % interval, "
+        f"starred where better or worse. {SEVERAL}"
+    )
     title = f"{split_of(finished)} {found[0].measure.heading}" + (f", {name}" if name else "")
     return TextTable(title, columns, texts, note)
 
@@ -90,23 +93,27 @@ def duel_tables(finished: Sequence[Finished]) -> list[TextTable]:
     """
     tables = []
     for arm, own in by_arm(finished).items():
-        found, resolution = entries_of(own), 100 / int(own[0].row["test"])
+        found, test = entries_of(own), int(own[0].row["test"])
         for ratio in sorted({entry.ratio for entry in found if entry.method != FULL}):
             here = [entry for entry in found if entry.ratio == ratio]
             ours = [entry for entry in here if entry.method.startswith(MOSO)]
             others = [entry for entry in here if is_method(entry.method) and not entry.method.startswith(MOSO)]
             if not any(len(one.by_seed.keys() & other.by_seed.keys()) > 1 for one in ours for other in others):
                 continue
-            texts = [
-                [
-                    other.name,
-                    *(interval_text(paired_difference(one.by_seed, other.by_seed, resolution)) for one in ours),
-                ]
-                for other in others
-            ]
+            beside = len(ours) * len(others)
+            texts = [[other.name, *(_duel(one, other, test, beside) for one in ours)] for other in others]
             title = f"MoSo above the other methods, {percent(ratio)} removed, points" + (f", {arm}" if arm else "")
-            tables.append(TextTable(title, ["method", *(one.name for one in ours)], texts))
+            tables.append(TextTable(title, ["method", *(one.name for one in ours)], texts, _beside_note(beside)))
     return tables
+
+
+def _beside_note(count: int) -> str:
+    return f"95 % intervals, each by itself; stars allow for all {count} differences of the table (Bonferroni)."
+
+
+def _duel(one: Entry, other: Entry, test: int, beside: int) -> str:
+    found = paired_difference(one.by_seed, other.by_seed, measure=one.measure, test_samples=test, comparisons=beside)
+    return difference_text(found)
 
 
 def reached_text(entry: Entry) -> str:
@@ -122,14 +129,13 @@ def spread_text(values: Sequence[float]) -> str:
     return f"{np.mean(values):.2f}{spread} ({len(values)})"
 
 
-def interval_text(interval: Interval | None) -> str:
-    """A difference with its interval; starred where the interval leaves zero out."""
-    if interval is None:
+def difference_text(difference: PairedDifference | None) -> str:
+    """A difference with its interval; starred where the verdict is better or worse."""
+    if difference is None:
         return ""
-    if interval.low != interval.low:
-        return f"{interval.value:+.2f}"
-    star = " *" if interval.low > 0 or interval.high < 0 else ""
-    return f"{interval.value:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]{star}"
+    if difference.pairs < 2:
+        return f"{difference.value:+.2f}"
+    return f"{difference.value:+.2f} [{difference.low:+.2f}, {difference.high:+.2f}]{difference.star}"
 
 
 def along(finished: Sequence[Finished]) -> dict[str, dict[float, dict[int, float]]]:
@@ -165,27 +171,32 @@ def axis_tables(finished: Sequence[Finished], axis: str, reference: Mapping[str,
         for row in compared(entries_of(own), int(own[0].row["test"])):
             if row.against_random is not None:
                 name = named[row.entry.method, row.entry.selector]
-                standing.setdefault(name, {})[value] = interval_text(row.against_random)
+                standing.setdefault(name, {})[value] = difference_text(row.against_random)
     if standing:
         texts = [[name, *(own_value.get(value, "") for value in values)] for name, own_value in standing.items()]
-        tables.append(TextTable("paired difference to random selection, points", columns, texts))
-    return [*tables, *_against_first(lines, values, axis, 100 / int(finished[0].row["test"]))]
+        tables.append(TextTable("paired difference to random selection, points", columns, texts, SEVERAL))
+    return [*tables, *_against_first(lines, values, axis, int(finished[0].row["test"]))]
 
 
 def _against_first(
-    lines: Mapping[str, Mapping[float, Mapping[int, float]]], values: Sequence[float], axis: str, resolution: float
+    lines: Mapping[str, Mapping[float, Mapping[int, float]]], values: Sequence[float], axis: str, test: int
 ) -> list[TextTable]:
     """Paired differences to the axis's first value; not where random selection changes too: that is another task."""
     random = [list(own.values()) for name, own in lines.items() if name.startswith(RANDOM)]
     if len(values) < 2 or not random or any(seeds != own[0] for own in random for seeds in own):
         return []
+    ours = {name: own for name, own in lines.items() if not name.startswith(RANDOM) and values[0] in own}
+    pairs = sum(value in own for own in ours.values() for value in values[1:])
     texts = []
-    for name, own in lines.items():
-        if not name.startswith(RANDOM) and values[0] in own:
-            found = (paired_difference(own.get(value, {}), own[values[0]], resolution) for value in values[1:])
-            texts.append([name, *map(interval_text, found)])
+    for name, own in ours.items():
+        found = (
+            paired_difference(own.get(value, {}), own[values[0]], test_samples=test, comparisons=pairs)
+            for value in values[1:]
+        )
+        texts.append([name, *map(difference_text, found)])
     columns = [axis, *(f"{value:g}" for value in values[1:])]
-    return [TextTable(f"paired difference to {axis}: {values[0]:g}, points", columns, texts)] if texts else []
+    title = f"paired difference to {axis}: {values[0]:g}, points"
+    return [TextTable(title, columns, texts, _beside_note(pairs))] if texts else []
 
 
 def class_accuracies(finished: Sequence[Finished]) -> dict[str, NDArray[np.float64]]:

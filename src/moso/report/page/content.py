@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from moso.data.samples import id_keys
 from moso.errors import MosoError
 from moso.methods import find_method
-from moso.report.findings import compare, headline_comparison
+from moso.report.findings import headline_comparison
 from moso.report.page.agreement import class_accuracy, score_agreement
 from moso.report.page.overview import main_pair, overview, score_of
 from moso.report.page.page_columns import Column, smallest
@@ -20,7 +20,7 @@ from moso.report.page.sample_history import evidence_columns
 from moso.report.page.sample_preview import SamplePreview
 from moso.report.page.thumbnails import by_importance
 from moso.report.page.training_curves import training
-from moso.report.run_views import ordered_lines, selector_key
+from moso.report.run_views import best_rows, selector_key
 from moso.results.reading import Run
 from moso.version import __version__
 
@@ -141,6 +141,6 @@ def _methods(run: Run, about: dict[str, Any]) -> list[dict[str, Any]]:
 def _choice(run: Run) -> dict[str, Any]:
     """What the page opens with: the best pair, at the ratio that the headline speaks of."""
     method, selector = main_pair(run)
-    comparisons = compare(ordered_lines(run), run.manifest.get("dataset", {}).get("test", 0))
-    ratio = headline_comparison(comparisons)[0].ratio if comparisons else run.configuration.ratios[0]
+    best = best_rows(run)
+    ratio = headline_comparison(best)[0].entry.ratio if best else run.configuration.ratios[0]
     return {"method": method, "selector": selector, "ratio": ratio}

@@ -5,20 +5,16 @@ from typing import Any
 
 from moso.analysis.costs import costs
 from moso.configuration import Configuration
-from moso.evaluation.standings import is_method
-from moso.evaluation.summary import Line
+from moso.evaluation.paired import Verdict
+from moso.evaluation.standings import RANDOM, Row, is_method
+from moso.evaluation.summary import FULL, Line
 from moso.methods import methods
-from moso.report.findings import RANDOM, Comparison, compare, headline, tally
-from moso.report.run_views import ordered_lines, selector_key, with_unique_names
-from moso.report.wording import count_of, data_name, duration, percent
+from moso.report.findings import headline, tally
+from moso.report.run_views import best_rows, ordered_lines, selector_key, with_unique_names
+from moso.report.wording import SEVERAL, count_of, data_name, duration, percent
 from moso.results.reading import Run
-from moso.results.retrainings import FULL
 
-_INTERVALS = (
-    " with 95 % intervals over seeds, their spread pooled over all methods at the ratio, and widened because the best "
-    "of several is shown; a difference inside its interval may be chance"
-)
-_VERDICTS = {
+_VERDICTS: dict[Verdict, str] = {
     "better": "better than random",
     "worse": "worse than random",
     "level": "may be chance",
@@ -30,21 +26,24 @@ Pair = tuple[str, str]
 
 def overview(run: Run) -> dict[str, Any]:
     """The headline, what is missing, accuracies and costs."""
-    rows = ordered_lines(run)
-    described = run.manifest.get("dataset", {})
-    comparisons = compare(rows, described.get("test", 0))
-    name = data_name(run.configuration.dataset)
+    rows, best = ordered_lines(run), best_rows(run)
     return {
-        "name": name,
-        "headline": headline(comparisons, name, described.get("train", 0)),
-        "tally": tally(comparisons),
+        "name": data_name(run.configuration.dataset),
+        "headline": headline_of(run),
+        "tally": tally(best),
         "missing": missing(run, rows),
-        "accuracy": accuracy(run, rows, comparisons) if rows else None,
+        "accuracy": accuracy(run, rows, best) if rows else None,
         "cost": cost(run),
     }
 
 
-def accuracy(run: Run, rows: Sequence[Line], comparisons: Sequence[Comparison]) -> dict[str, Any]:
+def headline_of(run: Run) -> str:
+    """What came out of a run, in two sentences, for the page and the terminal."""
+    samples = run.manifest.get("dataset", {}).get("train", 0)
+    return headline(best_rows(run), data_name(run.configuration.dataset), samples)
+
+
+def accuracy(run: Run, rows: Sequence[Line], best: Sequence[Row]) -> dict[str, Any]:
     """Accuracy, or what takes its place: a line a pair with a point a ratio, and the best pair's standing at each."""
     measure, c = rows[0].measure, run.configuration
     single = all(len(row.values) == 1 for row in rows)
@@ -61,9 +60,10 @@ def accuracy(run: Run, rows: Sequence[Line], comparisons: Sequence[Comparison]) 
         "full": None if full is None else _point(full),
         "lines": [_line([row for row in rows if (row.method, row.selector) == pair], keys[pair]) for pair in pairs],
         "note": f"{what} {how}",
-        "comparisons": [_comparison(one) for one in comparisons],
-        "comparison_note": f"Differences in {'points of ' if measure.unit == '%' else ''}{measure.title}"
-        f"{'' if single else _INTERVALS}. The baseline is the better of the random selections.",
+        "comparisons": [_comparison(one) for one in best],
+        "comparison_note": f"Differences in {'points of ' if measure.unit == '%' else ''}{measure.title}, seed by seed"
+        f"{'.' if single else f', with 95 % intervals over seeds. {SEVERAL}'} "
+        "The baseline is the better of the random selections.",
     }
 
 
@@ -77,12 +77,12 @@ def _line(rows: Sequence[Line], key: str) -> dict[str, Any]:
     return {"method": first.method, "key": key, "name": first.name, "points": points}
 
 
-def _comparison(one: Comparison) -> dict[str, Any]:
+def _comparison(one: Row) -> dict[str, Any]:
     verdict = None if one.against_random is None else one.against_random.verdict
     return {
-        "ratio": one.ratio,
-        "best": one.best.name,
-        "value": one.best.measure.text(one.best.mean),
+        "ratio": one.entry.ratio,
+        "best": one.entry.name,
+        "value": one.entry.measure.text(one.entry.line.mean),
         "against_full": "not measured" if one.against_full is None else str(one.against_full),
         "against_random": "not measured" if one.against_random is None else str(one.against_random),
         "verdict": "" if verdict is None else _VERDICTS[verdict],

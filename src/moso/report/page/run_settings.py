@@ -83,8 +83,11 @@ def _input(described: dict[str, Any]) -> str:
 def recipes(run: Run) -> list[tuple[str, str, str]]:
     """Every setting of training: its name, the surrogates' value, the retrainings' value."""
     c = run.configuration
-    surrogate, retraining = c.surrogate.model_dump(), c.retraining.model_dump()
-    return [(name.replace("_", " "), _value(surrogate[name]), _value(retraining[name])) for name in surrogate]
+    names = c.surrogate.model_dump() | c.retraining.model_dump()
+    return [
+        (name.replace("_", " "), _value(getattr(c.surrogate, name)), _value(getattr(c.retraining, name)))
+        for name in names
+    ]
 
 
 def _value(value: Any) -> str:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from moso.randomness import generator
 from moso.report.page.sample_history import agreements, steps_of
 from moso.results.reading import Run
-from moso.scores.moso_rank import mean_ranks
 
 DRAWS = 8
 # Samples of a partition that are looked at, chosen by address.
@@ -26,11 +25,17 @@ def _standardised(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray((values - values.mean()) / (spread if spread > 0 else 1.0))
 
 
+def _ranked(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    from scipy.stats import rankdata  # takes half a second
+
+    return np.asarray(rankdata(values))
+
+
 # What each score of the family averages over steps.
 _FORMS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
     "moso": lambda values: values,
     "moso-standardised": _standardised,
-    "moso-rank": mean_ranks,
+    "moso-rank": _ranked,
 }
 
 
@@ -79,7 +84,7 @@ def _agreement(parts: list[NDArray[np.float64]], first: NDArray[np.int64], secon
 
 def _spearman(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
     """Spearman's correlation, 0 where a side is constant; quicker on short columns than those for many of them."""
-    ranks = [one - one.mean() for one in (mean_ranks(first), mean_ranks(second))]
+    ranks = [one - one.mean() for one in (_ranked(first), _ranked(second))]
     norm = float(np.sqrt(np.square(ranks[0]).sum() * np.square(ranks[1]).sum()))
     return float(ranks[0] @ ranks[1]) / norm if norm > 0 else 0.0
 

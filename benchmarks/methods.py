@@ -31,8 +31,10 @@ from moso.files import write_json
 from moso.methods import methods
 from moso.progress import silent
 from moso.run.computed_scores import write_scores
+from moso.run.evidence_pieces import MeasureEvidence
 from moso.run.imported_scores import find_choices
 from moso.run.job import Job
+from moso.run.network_pieces import TrainReference
 from moso.run.pieces import Piece, perform
 from moso.run.stages import begin, gather, select_stage
 
@@ -74,11 +76,9 @@ def compared() -> list[str]:
 
 def kind_of(piece: Piece) -> str:
     """What a piece is in the table."""
-    if piece.stage == "train":
-        return "surrogates"
-    if piece.stage == "score":
-        return "step terms"
-    return "initialisations" if piece.arguments.get("reference", 0) > 0 else piece.stage
+    if (isinstance(piece, TrainReference) and piece.reference) or (isinstance(piece, MeasureEvidence) and piece.index):
+        return "initialisations"
+    return {"train": "surrogates", "score": "step terms"}.get(piece.kind, piece.kind)
 
 
 def measure(job: Job) -> dict[str, Any]:

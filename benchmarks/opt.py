@@ -29,9 +29,10 @@ import torch
 from numpy.typing import NDArray
 
 from moso.data import open_dataset
+from moso.evidence.influences import influences
 from moso.files import write_json
 from moso.models import build_model
-from moso.scores.opt import influences, opt_scores
+from moso.scores.opt import opt_scores
 from moso.selection import kept_count
 from moso.selection.selectors.opt_selection import distance_moved, select_fixed_size
 from moso.training.loop import StepPlan, TrainingData, predict, threads, train

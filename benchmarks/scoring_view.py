@@ -17,9 +17,9 @@ import torch
 
 from moso.evaluation.detection import detection
 from moso.evidence import Trajectory, step_terms
+from moso.evidence.layout import part_name
 from moso.evidence.renewed_statistics import renewed_statistics
 from moso.files import write_json
-from moso.results.layout import part_name
 from moso.run.job import Job
 
 OUT = Path(__file__).parent.parent / "docs" / "benchmarks" / "scoring-view.json"

@@ -120,7 +120,7 @@ def score(
         )
         progress("scoring", number, len(points))
     terms = [PartitionTerms(total_steps or points.total_steps, steps)]
-    return wanted(MemoryInput(len(view), partition_terms=terms, form=form))
+    return wanted(MemoryInput(len(view), evidence={"terms": terms}, form=form))
 
 
 def _from_terms(method: str | Score, estimator: Estimator | EstimatorName) -> Score:

@@ -16,10 +16,10 @@ from moso.configuration import Configuration
 from moso.data.dataset import open_dataset
 from moso.errors import MosoError
 from moso.evidence import StepTerms, TrajectoryPoint, read_terms, step_terms, write_terms
+from moso.evidence_kinds.training_adjoint import ADJOINT
 from moso.executors import InProcess
 from moso.gradients import SampleRisk
-from moso.results.layout import adjoint_path
-from moso.run.adjoint import measure_adjoint
+from moso.run.evidence_pieces import MeasureEvidence
 from moso.run.job import Job
 from moso.run.stages import begin, score_stage
 from moso.run.training import at_start
@@ -64,14 +64,14 @@ def test_trained_without_replay_information_it_is_recorded_by_training_again(sma
     found = scored(job)
     assert history.read_bytes() == before
     assert set(found) >= {"moso", "moso-adjoint"}
-    assert read_adjoint(adjoint_path(job.directory.root, 0)).probes == 2
+    assert read_adjoint(ADJOINT.path(job.directory.root, 0)).probes == 2
 
 
 def test_killed_in_the_middle_the_piece_ends_with_the_same_bytes(small_run, monkeypatch):
     whole, killed = (small_run(name, methods=["moso-adjoint"], model="convnet-w4", epochs=1) for name in "ab")
     scored(whole)
     object.__setattr__(killed.runtime, "checkpoint_seconds", 0.0)
-    path = adjoint_path(killed.directory.root, 1)
+    path = ADJOINT.path(killed.directory.root, 1)
 
     def interrupt(label, done, total):
         if label.startswith("adjoint 2/2") and done > 8:
@@ -83,8 +83,8 @@ def test_killed_in_the_middle_the_piece_ends_with_the_same_bytes(small_run, monk
             score_stage(killed, InProcess(interrupt))
     assert (killed.directory.root / "state" / "part-001" / "adjoint.safetensors").exists()
     assert not path.exists()
-    measure_adjoint(killed, lambda *_: None, 0, 1)
-    assert path.read_bytes() == adjoint_path(whole.directory.root, 1).read_bytes()
+    MeasureEvidence(0, "adjoint", 1).perform(killed, lambda *_: None)
+    assert path.read_bytes() == ADJOINT.path(whole.directory.root, 1).read_bytes()
     scored(killed)
     files = [job.directory.root / "scores.parquet" for job in (whole, killed)]
     assert files[0].read_bytes() == files[1].read_bytes()

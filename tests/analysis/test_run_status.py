@@ -11,9 +11,9 @@ from moso.cli.main import app
 from moso.errors import MosoError
 from moso.executors import InProcess
 from moso.results import RunDirectory
-from moso.run import Job
+from moso.run.evidence_pieces import ScorePartition
 from moso.run.heartbeat import heartbeat, running
-from moso.run.pieces import PIECES, Piece, perform
+from moso.run.pieces import perform
 from moso.run.stages import begin, score_stage, train_stage
 
 
@@ -91,16 +91,16 @@ def test_progress_passes_through_to_whoever_wants_it(small_run):
 
 
 def test_a_failure_is_seen_with_its_sentence(small_run, monkeypatch):
-    def fail(job: Job, progress) -> None:
+    def fail(*_: object) -> None:
         raise MosoError("sample 7 is broken")
 
-    monkeypatch.setitem(PIECES, "score", fail)
+    monkeypatch.setattr("moso.run.evidence_pieces.score_partition", fail)
     job = small_run()
     with job.directory.locked():
         begin(job)
         job.directory.event("begun", stage="score", pieces=2)
         with pytest.raises(MosoError):
-            perform(job, Piece("score", "seed-0/part-000/score", {}), lambda *_: None)
+            perform(job, ScorePartition(0, 0), lambda *_: None)
     assert standing(job.directory)["score"].failures == ("seed-0/part-000/score: sample 7 is broken",)
     assert "failed: seed-0/part-000/score: sample 7 is broken" in seen(job.directory.root)
 

@@ -9,6 +9,7 @@ from torch.utils.data import Dataset
 
 import moso
 from moso.errors import MosoError
+from moso.evidence_kinds.training_dynamics import DYNAMICS
 from moso.methods import METHODS, Method
 from moso.scores import Score, find_score
 from moso.selection import Selector
@@ -70,7 +71,7 @@ def test_only_what_the_method_needs_is_trained(tmp_path):
 
 def test_a_score_of_ones_own_reads_the_evidence_it_names(tmp_path):
     def last_margin(given):
-        return given.dynamics().column("margin")[-1]
+        return given.read(DYNAMICS).column("margin")[-1]
 
     mine = Score(
         "last-margin", "the last word counts", last_margin, frozenset({"dynamics:margin", "labels"}), hard="low"

@@ -12,7 +12,7 @@ from clusters import alive, at_work, begun, command, finished, kill, results, wa
 from moso.errors import MosoError
 from moso.executors import RayTasks
 from moso.results import RunDirectory
-from moso.run.pieces import Piece
+from moso.run.network_pieces import TrainSurrogate
 
 pytest.importorskip("ray")
 LONG = ("--epochs", "6", "--retrain-epochs", "2")
@@ -112,7 +112,7 @@ def test_what_only_this_process_has_is_refused(small_run):
     own = replace(job.task, own_loss=lambda model, batch: model(batch[0])[:, 0])
     job.data = replace(job.data, train=replace(job.data.train, task=own))
     with RayTasks() as tasks, pytest.raises(MosoError, match="cannot be sent to a cluster"):
-        tasks.run(job, [Piece("train", "a", {})])
+        tasks.run(job, [TrainSurrogate(0, 0)])
 
 
 def test_an_address_where_there_is_no_cluster_is_one_sentence(tmp_path):

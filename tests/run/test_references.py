@@ -10,12 +10,16 @@ from torch import nn
 
 from moso.errors import MosoError
 from moso.evidence import read_out_of_sample, read_state
+from moso.evidence_kinds.early_training import EARLY_ERRORS, EARLY_NORMS
+from moso.evidence_kinds.final_outputs import FINAL
+from moso.evidence_kinds.reference_features import FEATURES
+from moso.evidence_kinds.training_dynamics import DYNAMICS
 from moso.executors import InProcess
 from moso.progress import silent
 from moso.results import Run
 from moso.run.job import Runtime
-from moso.run.pieces import Piece, perform
-from moso.run.references import reference_seed
+from moso.run.network_pieces import TrainReference, reference_seed
+from moso.run.pieces import perform
 from moso.run.seed_evidence import SeedEvidence
 from moso.run.stages import begin, gather, score_stage, select_stage, train_stage
 from moso.training.loop import StepPlan, train
@@ -61,7 +65,7 @@ def literal_network(job, reference: int) -> nn.Module:
 
 
 def test_error_norms_are_those_of_networks_trained_up_to_the_early_epoch(whole):
-    job, found = whole.job, whole.early_errors()
+    job, found = whole.job, whole.read(EARLY_ERRORS)
     assert found.shape == (2, len(job.data.train))
     inputs, labels = job.data.train.evaluation_view().batch(np.arange(len(job.data.train)))
     for reference in range(2):
@@ -72,7 +76,7 @@ def test_error_norms_are_those_of_networks_trained_up_to_the_early_epoch(whole):
 
 
 def test_gradient_norms_are_those_of_all_parameters_one_sample_at_a_time(whole):
-    job, found = whole.job, whole.early_norms()
+    job, found = whole.job, whole.read(EARLY_NORMS)
     for reference in range(2):
         model = literal_network(job, reference)
         for sample in range(0, len(job.data.train), 97):
@@ -91,12 +95,12 @@ def test_features_and_predictions_are_those_of_the_trained_network(whole):
     logits = model.eval()(inputs)
     p = torch.softmax(logits, 1)
     entropy = -(p * p.log()).sum(1)
-    np.testing.assert_allclose(whole.final("entropy"), entropy.detach(), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(whole.read(FINAL, "entropy"), entropy.detach(), rtol=1e-4, atol=1e-6)
     two = p.topk(2, 1).values
-    np.testing.assert_allclose(whole.final("gap"), (two[:, 0] - two[:, 1]).detach(), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(whole.read(FINAL, "gap"), (two[:, 0] - two[:, 1]).detach(), rtol=1e-4, atol=1e-5)
     head = [module for module in model.modules() if isinstance(module, nn.Linear)][-1]
     np.testing.assert_allclose(
-        head(torch.from_numpy(np.array(whole.features()))).detach(), logits.detach(), rtol=1e-4, atol=1e-4
+        head(torch.from_numpy(np.array(whole.read(FEATURES)))).detach(), logits.detach(), rtol=1e-4, atol=1e-4
     )
     note = json.loads((whole.home / "features" / "reference-00.json").read_text())
     assert (note["network"], note["seed"], note["epochs"]) == ("mlp-w8", 0, 3)
@@ -108,7 +112,7 @@ def test_only_what_is_asked_for_is_trained_and_recorded(small_run):
     left = {path.name for path in evidence.home.iterdir()} - {".lock", "events.jsonl", "manifest.json", "run.toml"}
     assert left == {"state", "dynamics"}
     assert {path.name for path in (evidence.home / "state").iterdir()} == {"initial.safetensors", "reference-00"}
-    assert evidence.dynamics().columns == ("margin",)
+    assert evidence.read(DYNAMICS).columns == ("margin",)
     job = small_run("terms-alone")
     evidence = gathered(job, frozenset({"terms"}))
     names = {path.name for path in (evidence.home / "state").iterdir()}
@@ -123,7 +127,7 @@ def test_with_one_partition_the_surrogate_is_the_first_reference(small_run, whol
     assert names == {"initial.safetensors", "part-000", "reference-01"}
     same = ("dynamics", "terms/reference-00", "terms/reference-01", "predictions")
     assert files(evidence.home, *same) == files(whole.home, *same)
-    np.testing.assert_array_equal(evidence.features(), whole.features())
+    np.testing.assert_array_equal(evidence.read(FEATURES), whole.read(FEATURES))
 
 
 class Stopped(Exception):
@@ -141,8 +145,7 @@ def stop_at(step):
 @pytest.mark.parametrize("stops", [[20, 46], [60, 134]])
 def test_stopped_and_begun_again_the_evidence_is_the_same_bytes(small_run, whole, stops):
     job = replace(small_run("stopped", epochs=3), runtime=Runtime(checkpoint_seconds=0.03))
-    columns = ["correct", "kl", "probability"]
-    piece = Piece("reference", "reference", {"seed": 0, "reference": 0, "columns": columns})
+    piece = TrainReference(0, 0, ("correct", "kl", "probability"))
     with job.directory.locked():
         begin(job)
         train_stage(job, InProcess(), [("random", "random")])  # records w_0 and nothing else
@@ -162,13 +165,15 @@ def test_what_was_begun_for_another_purpose_is_begun_anew(small_run, whole):
         begin(job)
         train_stage(job, InProcess(), [("random", "random")])
     with pytest.raises(Stopped):
-        perform(job, Piece("reference", "", {"seed": 0, "reference": 0, "columns": ["correct"]}), stop_at(70))
+        perform(job, TrainReference(0, 0, ("correct",)), stop_at(70))
     evidence = gathered(job, frozenset({"dynamics:probability"}))
-    np.testing.assert_array_equal(evidence.dynamics().column("probability"), whole.dynamics().column("probability"))
+    np.testing.assert_array_equal(
+        evidence.read(DYNAMICS).column("probability"), whole.read(DYNAMICS).column("probability")
+    )
     # And a column that is asked for later is recorded by the same training once more.
     evidence = gathered(job, frozenset({"dynamics:kl"}))
-    np.testing.assert_array_equal(evidence.dynamics().column("kl"), whole.dynamics().column("kl"))
-    assert evidence.dynamics().columns == ("kl", "probability")
+    np.testing.assert_array_equal(evidence.read(DYNAMICS).column("kl"), whole.read(DYNAMICS).column("kl"))
+    assert evidence.read(DYNAMICS).columns == ("kl", "probability")
 
 
 def test_an_early_network_that_is_asked_for_later_costs_the_early_epochs_alone(small_run, whole):
@@ -181,7 +186,7 @@ def test_an_early_network_that_is_asked_for_later_costs_the_early_epochs_alone(s
     trained = {label: total for label, total in steps if label.startswith(("surrogate", "reference"))}
     assert set(trained.values()) == {45}  # one epoch of three
     assert (job.directory.root / "state" / "part-000" / "history.json").read_bytes() == history
-    np.testing.assert_array_equal(SeedEvidence(job, 0).early_errors(), whole.early_errors())
+    np.testing.assert_array_equal(SeedEvidence(job, 0).read(EARLY_ERRORS), whole.read(EARLY_ERRORS))
 
 
 def test_out_of_sample_predictions_come_from_surrogates_that_did_not_see_the_sample(small_run):
@@ -209,7 +214,9 @@ def test_predictions_that_cannot_be_had_get_one_clear_sentence(small_run):
 def test_a_failed_measurement_leaves_nothing_behind(small_run, monkeypatch):
     job = small_run("failing")
     gathered(job, frozenset({"dynamics:margin"}))
-    monkeypatch.setattr("moso.run.references.gradient_norms", lambda *_: (_ for _ in ()).throw(Stopped()))
+    monkeypatch.setattr(
+        "moso.evidence_kinds.early_training.gradient_norms", lambda *_: (_ for _ in ()).throw(Stopped())
+    )
     with pytest.raises(Stopped):
         gathered(job, frozenset({"early-norms"}))
     assert not list((job.directory.root / "terms").rglob("*norms*"))
@@ -224,12 +231,14 @@ def test_selectors_are_given_what_they_ask_for(small_run):
         select_stage(job, choices)
     evidence = SeedEvidence(job, 0)
     given = evidence.for_selector(choices[0])
-    np.testing.assert_allclose(given["probability"], evidence.dynamics().column("probability").mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(
+        given["probability"], evidence.read(DYNAMICS).column("probability").mean(axis=0), rtol=1e-5
+    )
     errors = evidence.for_selector(choices[1])["class_error"]
     predicted = read_out_of_sample(evidence.home).argmax(axis=1)
     labels = job.data.train.labels
     for label in range(10):
         assert errors[label] == pytest.approx(np.mean(predicted[labels == label] != label))
-    assert evidence.for_selector(choices[2])["features"].shape == (len(labels), 8)
+    assert evidence.for_selector(choices[2])["evidence"]["features"].shape == (len(labels), 8)
     kept = [Run(job.directory).kept(choice.method, 0.5, choice.selector.name) for choice in choices]
     assert [len(one) for one in kept] == [719, 719, 719]

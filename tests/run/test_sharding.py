@@ -7,8 +7,8 @@ import moso
 from moso.configuration import Configuration
 from moso.errors import MosoError
 from moso.executors import InProcess, LocalProcesses
+from moso.run.sharding import sharded_rounds
 from moso.run.stages import begin, gather, score_stage, train_stage
-from moso.run.work_plan import sharded_rounds
 
 
 def scored(job, executor=None) -> moso.Run:

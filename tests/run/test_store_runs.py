@@ -23,7 +23,7 @@ from moso.errors import MosoError
 from moso.executors import InProcess, TorchRun
 from moso.progress import silent
 from moso.run.heartbeat import heartbeat
-from moso.run.pieces import is_complete, perform
+from moso.run.pieces import perform
 from moso.run.stages import begin, evaluate_stage, score_stage, select_stage, train_stage
 from moso.run.work_plan import training
 from moso.storage.store import Store
@@ -181,7 +181,7 @@ def test_an_upload_that_fails_leaves_no_piece_that_looks_complete(small_run, tmp
         found = replace(job, directory=moso.results.RunDirectory.at(place, scratch=tmp_path / str(failing) / "fresh"))
         found.directory.pull(lambda name: True)
         for piece in training(job, job.configuration.needs()):
-            if is_complete(found, piece):
+            if piece.is_complete(found):
                 complete.add((failing, piece.name))
                 own = {name: data for name, data in local.items() if piece.name.rpartition("/")[2] in name.split("/")}
                 assert len(own) > 2

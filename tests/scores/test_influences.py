@@ -8,11 +8,12 @@ from torch import nn
 
 from moso.data.views import as_view
 from moso.errors import MosoError
+from moso.evidence import influences as module
+from moso.evidence.curvature import Curvature
+from moso.evidence.influences import influences
 from moso.gradients import Factored
 from moso.randomness import seeded
-from moso.scores import opt as module
-from moso.scores.opt import influences, opt_scores
-from moso.scores.opt_curvature import Curvature
+from moso.scores.opt import opt_scores
 from moso.tasks import squared_error
 
 N, DECAY = 120, 1e-2

@@ -121,7 +121,7 @@ def test_grand_at_mosos_steps_is_the_mean_length_of_the_gradient_over_groups_and
             norms = np.stack([own[:, :4].sum(axis=1), own[:, 4:].sum(axis=1)])
             steps.append(StepTerms(step + 1, (0.1, 0.2), np.zeros_like(norms), norms))
         terms.append(PartitionTerms(9, steps))
-    found = find_score("grand-steps")(MemoryInput(5, partition_terms=terms, parts=parts))
+    found = find_score("grand-steps")(MemoryInput(5, evidence={"terms": terms}, parts=parts))
     for sample in range(5):
         lengths = [math.sqrt(sum(value**2 for value in gradients[step, sample])) for step in range(3)]
         assert found[sample] == pytest.approx(sum(lengths) / 3, rel=1e-12)
@@ -129,7 +129,7 @@ def test_grand_at_mosos_steps_is_the_mean_length_of_the_gradient_over_groups_and
 
 def test_el2n_and_grand_average_initialisations():
     errors, norms = DRAW.random((3, 8)).astype(np.float32), DRAW.random((3, 8))
-    given = MemoryInput(8, errors=errors, norms=norms, initialisations=3)
+    given = MemoryInput(8, evidence={"early-errors": errors, "early-norms": norms}, initialisations=3)
     for sample in range(8):
         assert find_score("el2n")(given)[sample] == pytest.approx(sum(errors[:, sample].tolist()) / 3, rel=1e-6)
         assert find_score("grand")(given)[sample] == pytest.approx(sum(norms[:, sample].tolist()) / 3, rel=1e-12)
@@ -137,7 +137,7 @@ def test_el2n_and_grand_average_initialisations():
 
 def test_uncertainty_scores_put_the_undecided_first():
     finals = {"entropy": np.array([0.1, 0.6]), "confidence": np.array([0.9, 0.5]), "gap": np.array([0.85, 0.1])}
-    given = MemoryInput(2, finals=finals)
+    given = MemoryInput(2, evidence={f"final:{name}": values for name, values in finals.items()})
     for name in ("entropy", "least-confidence", "margin"):
         low, high = find_score(name)(given)
         assert low < high
@@ -167,7 +167,7 @@ def recorded(tmp_path) -> Dynamics:
 
 
 def test_scores_read_their_columns(recorded):
-    given = MemoryInput(30, labels=np.arange(30) % 3, recorded=recorded)
+    given = MemoryInput(30, labels=np.arange(30) % 3, evidence={"dynamics": recorded})
     logits = np.stack([np.random.default_rng(epoch).normal(size=(30, 3)) for epoch in range(5)])
     labels = np.arange(30) % 3
     for sample in range(30):
@@ -194,7 +194,7 @@ def test_scores_read_their_columns(recorded):
 
 
 def test_only_the_first_epochs_count_where_the_source_says_so(recorded):
-    given = MemoryInput(30, labels=np.arange(30) % 3, recorded=recorded)
+    given = MemoryInput(30, labels=np.arange(30) % 3, evidence={"dynamics": recorded})
     early = recorded.column("probability")[:3].astype(float)
     expected = [dual_by_hand(early[:, sample].tolist(), 2) for sample in range(30)]
     np.testing.assert_allclose(find_score("dual")(given, DualSettings(epochs=3)), expected, rtol=1e-12)

@@ -5,8 +5,10 @@ import pytest
 
 import moso
 from moso.errors import MosoError
+from moso.evidence_kinds.registry import find_kind
+from moso.evidence_kinds.step_terms import TERMS
 from moso.methods import find_method, listing, methods
-from moso.scores import SCORES, MemoryInput, Score, find_score, is_recorded
+from moso.scores import SCORES, MemoryInput, Score, find_score
 from moso.scores.registry import scores
 
 
@@ -18,7 +20,7 @@ def test_every_score_says_what_it_believes_needs_and_means(name):
     assert score.scale
     assert score.formula
     assert score.source or name == "random"
-    assert all(is_recorded(need) for need in score.needed())
+    assert all(find_kind(need) is not None for need in score.needed())
 
 
 @pytest.mark.parametrize("name", SCORES.names())
@@ -85,7 +87,7 @@ def test_a_score_of_ones_own_is_computed_from_a_trajectory():
     data = (np.random.default_rng(0).normal(size=(6, 2)).astype(np.float32), [0, 1, 0, 1, 0, 1])
     states = [(model.state_dict(), 0.1)]
     mine = Score(
-        "mine", "the length squared", lambda given: given.terms[0].steps[0].squared_norm[0], frozenset({"terms"})
+        "mine", "the length squared", lambda given: given.read(TERMS)[0].steps[0].squared_norm[0], frozenset({"terms"})
     )
     squared = moso.score(model, data, states, method=mine)
     np.testing.assert_allclose(moso.score(model, data, states, method="grand-steps"), np.sqrt(squared), rtol=1e-9)

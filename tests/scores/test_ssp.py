@@ -14,11 +14,11 @@ from benchmarks.ssp import NETWORKS, SAMPLES, embedding
 from moso.data import open_dataset
 from moso.data.views import as_view
 from moso.errors import MosoError
+from moso.evidence_kinds.given_embedding import pretrained_features, read_embedding
 from moso.models.compat import import_timm
 from moso.randomness import seeded
 from moso.scores import ssp as module
 from moso.scores.ssp import find_prototypes, ssp_scores
-from moso.scores.ssp_embedding import pretrained_features, read_embedding
 
 METRICS = ["cosine", "euclidean"]
 
@@ -194,7 +194,7 @@ def test_networks_of_timm_are_asked_for_their_weights_and_their_size(monkeypatch
     assert found.shape == (2, 512)
     seen = []
     monkeypatch.setattr(
-        "moso.scores.ssp_embedding.features_of",
+        "moso.evidence_kinds.given_embedding.features_of",
         lambda encoder, view, positions, workers: seen.append(encoder[0](view.batch(positions)[0]).shape),
     )
     pretrained_features("timm:resnet18", images(2), np.arange(2))

@@ -43,7 +43,7 @@ def literal(features, scores, budget, settings):
 def test_two_hundred_points_are_kept_in_the_order_of_the_source(settings, make_evidence):
     features = make_evidence(200, dimension=3)["features"]
     scores = np.random.default_rng(1).gamma(1.0, size=200)
-    problem = Problem(scores, 150, features=Features(features))
+    problem = Problem(scores, 150, rows={"features": Features(features)})
     assert d2(problem, settings).tolist() == literal(features, scores, 150, settings)
 
 
@@ -53,7 +53,7 @@ def test_scores_of_nothing_still_send_a_message():
     features = np.concatenate([draw.normal(size=(40, 2)), 50 + draw.normal(size=(40, 2))]).astype(np.float32)
     scores = np.repeat([1.0, 0.0], 40) * draw.uniform(1, 5, size=80)
     settings = D2Settings(neighbours=4, gamma=5.0)
-    problem = Problem(scores, 60, features=Features(features))
+    problem = Problem(scores, 60, rows={"features": Features(features)})
     assert d2(problem, settings).tolist() == literal(features, scores, 60, settings)
 
 
@@ -62,7 +62,7 @@ def test_values_below_zero_raise_their_neighbours():
     features = np.random.default_rng(3).normal(size=(60, 2)).astype(np.float32)
     scores = np.random.default_rng(4).uniform(size=60)
     settings = D2Settings(neighbours=6, gamma=0.0)
-    problem = Problem(scores, 60, features=Features(features))
+    problem = Problem(scores, 60, rows={"features": Features(features)})
     assert d2(problem, settings).tolist() == literal(features, scores, 60, settings)
 
 

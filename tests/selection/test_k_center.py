@@ -48,7 +48,7 @@ def test_class_by_class_is_each_class_alone():
     features = draw.normal(size=(60, 3))
     kept = moso.select(None, ratio=0.5, selector="k-center", features=features, labels=labels, classes="proportional")
     assert np.bincount(labels[kept]).tolist() == [20, 10]
-    own = Problem(np.zeros(60), 30, features=Features(features)).subset(np.arange(40, 60), 10)
+    own = Problem(np.zeros(60), 30, rows={"features": Features(features)}).subset(np.arange(40, 60), 10)
     first = int(np.argmin(hashes(own.keys, 0, "k-center")))
     assert set(kept[kept >= 40] - 40) == set(farthest_first(features[40:].astype(np.float32), first, 10))
 
@@ -56,7 +56,7 @@ def test_class_by_class_is_each_class_alone():
 def test_blocks_are_covered_one_by_one():
     features = np.random.default_rng(0).normal(size=(90, 4)).astype(np.float32)
     kept = moso.select(None, ratio=0.7, selector="k-center", features=features, block=40)
-    problem = Problem(np.zeros(90), 27, features=Features(features))
+    problem = Problem(np.zeros(90), 27, rows={"features": Features(features)})
     parts = list(blocks(problem, 40, "k-center"))
     assert [len(where) for where, _ in parts] == [30, 30, 30]
     assert sorted(np.concatenate([where for where, _ in parts])) == list(range(90))

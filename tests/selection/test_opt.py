@@ -133,7 +133,7 @@ def test_later_blocks_make_up_for_earlier_ones():
     rows = influences(900, 48, 0)
     kept = select_fixed_size(rows, 400, block=150)
     assert len(kept) == 400
-    whole = Problem(np.zeros(900), 400, influences=Features(rows))
+    whole = Problem(np.zeros(900), 400, rows={"influences": Features(rows)})
     own = []
     for where, part in blocks(whole, 150, "opt"):
         alone = select_fixed_size(rows[where], part.budget)

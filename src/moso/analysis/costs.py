@@ -14,11 +14,12 @@ import numpy as np
 from moso.configuration import Configuration
 from moso.configuration.resolved_method import ResolvedMethod
 from moso.evaluation.summary import Costs
+from moso.evidence.layout import reference_name
+from moso.evidence_kinds.registry import averages, needed_kinds, needs_reference
+from moso.evidence_kinds.step_terms import TERMS
 from moso.results.directory import RunDirectory
-from moso.results.layout import reference_name
 from moso.results.reading import Run
 from moso.results.retrainings import Retraining, all_retrainings
-from moso.run.work_plan import averages, columns, needs_reference
 
 
 def costs(directory: RunDirectory, configuration: Configuration) -> Costs:
@@ -113,14 +114,11 @@ def _part(choice: ResolvedMethod, selections: set[str], work: _Work) -> Part | N
         case "reference":
             first = work.piece.endswith(f"/{reference_name(0)}")
             return "networks" if (needs_reference(needs) if first else averages(needs)) else None
-        case "score" | "score-sums" | "score-mean" | "score-dots" | "score-terms":
-            return "measuring" if "terms" in needs else None
-        case "final":
-            return "measuring" if columns(needs, "final") else None
         case "values":
             own = choice.score is not None and work.piece.partition("/")[2] == choice.score.name
             return "choosing" if own else None
         case "select":
             return "choosing" if work.piece in selections else None
-        case evidence:
-            return "measuring" if evidence in needs else None
+        case what:
+            evidence = TERMS.name if what.partition("-")[0] == "score" else what
+            return "measuring" if evidence in {kind.name for kind in needed_kinds(needs)} else None

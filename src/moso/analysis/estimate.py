@@ -1,7 +1,8 @@
 """How long a run will take, from a few real steps of it."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,17 +10,15 @@ from numpy.typing import NDArray
 from moso.evidence import Estimator, TrajectoryPoint, step_terms
 from moso.evidence.estimators import IN_RUN
 from moso.evidence.outputs import forward_all
+from moso.evidence_kinds import EvidenceKind, Price
+from moso.evidence_kinds.kind import LOOKING
+from moso.evidence_kinds.registry import averages, needed_kinds, needs_reference, needs_surrogates
 from moso.run.job import Job
-from moso.run.label_free_embedding import TRAINED, unlabelled
-from moso.run.work_plan import averages, columns, needs_reference, needs_surrogates
 from moso.training.in_run import InRun
 from moso.training.loop import AfterStep, Callback, StepPlan, threads, train
 
 CALIBRATION_STEPS = 5
 CALIBRATION_SAMPLES = 256
-# What the adjoint of a training takes, in trainings, and what every probe adds (docs/adjoint.md).
-ADJOINT_RUNS = 5.5
-ADJOINT_PROBE = 2.5
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,8 @@ def estimate(job: Job, workers: int) -> Estimate:
     c = job.configuration
     everything = np.arange(len(job.data.train))
     with threads(c.threads):
-        stages = [*_networks(job), *_measurements(job)]
+        clock = _Clock(job)
+        stages = [*_networks(clock), *_measurements(clock)]
         per_retraining_step = _step_seconds(job, retraining=True)
     full = job.training_data(c.retraining, everything, c.seed).steps_per_epoch(c.retraining.batch_size)
     stages += [
@@ -80,67 +80,86 @@ def estimate(job: Job, workers: int) -> Estimate:
     return Estimate(tuple(stage for stage in stages if stage.seconds > 0), workers)
 
 
-def _networks(job: Job) -> list[StageEstimate]:
-    """The networks that are trained to leave evidence: a surrogate a partition, and references on all of the data."""
-    c, needs = job.configuration, job.configuration.needs()
-    part, everything = job.partitions(c.seed)[0], np.arange(len(job.data.train))
+@dataclass(frozen=True)
+class _Clock:
+    """Seconds of each unit of a price, measured when first asked for."""
+
+    job: Job
+
+    @cached_property
+    def part(self) -> NDArray[np.int64]:
+        """The samples of the first partition."""
+        return self.job.partitions(self.job.configuration.seed)[0]
+
+    @cached_property
+    def step(self) -> float:
+        """A training step."""
+        return _step_seconds(self.job, retraining=False)
+
+    @cached_property
+    def look(self) -> float:
+        """A sample through the network, forward."""
+        return _looking_seconds(self.job, self.part)
+
+    @cached_property
+    def scoring(self) -> float:
+        """A sample at a time step."""
+        return _scoring_seconds(self.job, self.part, self.job.estimator(self.job.configuration.seed))
+
+    @cached_property
+    def gradient(self) -> float:
+        """The gradient of a sample: the first of a time step's two passes."""
+        return _scoring_seconds(self.job, self.part, Estimator("exact")) / 2
+
+
+def _networks(clock: _Clock) -> list[StageEstimate]:
+    """The networks that are trained to leave evidence: one surrogate per partition, and references on all data."""
+    job = clock.job
+    c, needs, everything = job.configuration, job.configuration.needs(), np.arange(len(job.data.train))
     reference = needs_reference(needs)
     kinds: list[tuple[str, NDArray[np.int64], int, int]] = []
     if needs_surrogates(needs) or (reference and c.partitions == 1):
-        kinds.append(("a surrogate", part, c.partitions, c.surrogate.epochs))
+        kinds.append(("a surrogate", clock.part, c.partitions, c.surrogate.epochs))
     if reference and c.partitions > 1:
         kinds.append(("a reference", everything, 1, c.surrogate.epochs))
     if averages(needs) and c.initialisations > 1:
         kinds.append(("another initialisation", everything, c.initialisations - 1, c.early_epoch))
-    embedding = "embedding" in needs and c.embedding == TRAINED
-    per_step = _step_seconds(job, retraining=False) if kinds or embedding else 0.0
-    found = [
+    return [
         StageEstimate(
             "train",
             f"{name} on {len(positions)} samples, {epochs} epochs, {epochs * job.steps_per_epoch(positions)} steps",
             c.seeds * count,
-            epochs * job.steps_per_epoch(positions) * per_step,
+            epochs * job.steps_per_epoch(positions) * clock.step,
         )
         for name, positions, count, epochs in kinds
     ]
-    if embedding:
-        epochs = unlabelled(job).recipe.epochs
-        # Every sample is seen twice.
-        seconds = 2 * epochs * job.steps_per_epoch(everything) * per_step
-        what = f"an embedding of {len(everything)} samples without labels, {epochs} epochs"
-        found.append(StageEstimate("train", what, c.seeds, seconds))
-    return found
 
 
-def _measurements(job: Job) -> list[StageEstimate]:
-    """What is measured of trained networks: step terms, gradient norms early in training, and looks at all samples."""
-    c, needs, samples = job.configuration, job.configuration.needs(), len(job.data.train)
-    positions = job.partitions(c.seed)[0]
-    found = []
-    if "terms" in needs and c.estimator != IN_RUN:
-        each = _scoring_seconds(job, positions, job.estimator(c.seed))
-        if c.view == "training":  # a forward pass for the statistics
-            each += _looking_seconds(job, positions)
-        seconds = c.time_steps * len(positions) * each
-        what = f"{c.time_steps} time steps of {len(positions)} samples"
-        found.append(StageEstimate("score", what, c.seeds * c.partitions, seconds))
-    if "adjoint" in needs:
-        steps = job.total_steps(positions)
-        seconds = (ADJOINT_RUNS + ADJOINT_PROBE * c.probes) * steps * _step_seconds(job, retraining=False)
-        what = f"the adjoint of {steps} steps, {c.probes} probes"
-        found.append(StageEstimate("score", what, c.seeds * c.partitions, seconds))
-    if "early-norms" in needs:
-        # The first of a time step's two sweeps.
-        seconds = samples * _scoring_seconds(job, positions, Estimator("exact")) / 2
-        found.append(
-            StageEstimate("score", f"gradient norms of {samples} samples", c.seeds * c.initialisations, seconds)
-        )
-    looks = c.initialisations * ("early-errors" in needs) + ("features" in needs) + bool(columns(needs, "final"))
-    looks += (c.partitions - 1) * ("predictions" in needs) + 2 * ("influences" in needs)
-    if looks:
-        seconds = samples * _looking_seconds(job, positions)
-        found.append(StageEstimate("score", f"a look at {samples} samples", c.seeds * looks, seconds))
-    return found
+def _measurements(clock: _Clock) -> list[StageEstimate]:
+    """What the measuring of every needed kind of evidence takes; looks at all samples are one line, the last."""
+    c = clock.job.configuration
+    priced = [(kind, kind.price(c)) for kind in needed_kinds(c.needs())]
+    found: dict[tuple[str, str], StageEstimate] = {}
+    for kind, price in priced:
+        if price is not None:
+            one = _measurement(clock, kind, price)
+            before = found.get((one.name, one.what))
+            found[one.name, one.what] = one if before is None else replace(one, pieces=before.pieces + one.pieces)
+    return sorted(found.values(), key=lambda one: (one.name != "train", one.what.startswith("a look at")))
+
+
+def _measurement(clock: _Clock, kind: EvidenceKind[object], price: Price) -> StageEstimate:
+    job = clock.job
+    positions = clock.part if kind.network == "surrogate" else np.arange(len(job.data.train))
+    pieces, looks, samples = kind.pieces(job.configuration), price.looks, len(positions)
+    if price.work == LOOKING and looks:  # each is counted by itself
+        pieces, looks = pieces * round(looks), 1.0
+    seconds = looks * samples * clock.look if looks else 0.0
+    seconds += price.gradients * samples * clock.gradient if price.gradients else 0.0
+    seconds += price.scorings * samples * clock.scoring if price.scorings else 0.0
+    seconds += price.epochs * job.steps_per_epoch(positions) * clock.step if price.epochs else 0.0
+    what = price.what.format(samples=samples, steps=job.total_steps(positions))
+    return StageEstimate(price.stage, what, job.configuration.seeds * pieces, seconds)
 
 
 def _looking_seconds(job: Job, positions: NDArray[np.int64]) -> float:

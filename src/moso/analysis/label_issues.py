@@ -14,10 +14,10 @@ from moso.evaluation.confident_learning import confident_learning
 from moso.evaluation.detection import Detection, detection
 from moso.evaluation.label_suspects import OUT_OF_SAMPLE, Suspects, doubt, find_suspects, suspicion
 from moso.evidence import read_out_of_sample
+from moso.evidence_kinds.out_of_sample import check_out_of_sample
 from moso.results.originals import Originals
 from moso.results.reading import Run
 from moso.results.score_files import score_note
-from moso.run.references import check_out_of_sample
 
 # The score that suspects are ranked by where the run has it (docs/suspects.md).
 BEST = "aum"

@@ -4,13 +4,16 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from moso.evidence_kinds.registry import KINDS
 from moso.results.directory import RunDirectory
 from moso.results.working_copy import is_status_file
 from moso.run.heartbeat import Running, running
-from moso.run.pieces import PIECES, stage_of
+from moso.run.network_pieces import TrainReference, TrainSurrogate
+from moso.run.retraining_piece import Retrain
 from moso.storage.lease import Holder
 
 STAGES = ("train", "score", "select", "evaluate")
+_STAGES: dict[str, str | None] = {one.kind: one.stage for one in (TrainSurrogate, TrainReference, Retrain)}
 
 
 @dataclass(frozen=True)
@@ -89,4 +92,5 @@ def _stage_of_event(event: dict[str, Any]) -> str | None:
 
 def _stage_of(what: str) -> str | None:
     """The stage of a kind of piece; None of what is no piece."""
-    return stage_of(what) if what in PIECES else None
+    measures = what.partition("-")[0] == "score" or KINDS.find(what) is not None
+    return _STAGES.get(what, "score" if measures else None)

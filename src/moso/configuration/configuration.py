@@ -16,11 +16,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from moso import errors
 from moso.configuration.resolved_method import ResolvedMethod, all_needs, read_settings, resolve_method
 from moso.data.readers import MEMORY_LIMIT_BYTES
-from moso.data.sources.registry import expected_task, fitting, may_have_pictures
+from moso.data.sources.registry import expected_task, fitting
 from moso.errors import unknown_name
 from moso.evaluation.baselines import BASELINES, FEWER_STEPS
 from moso.evidence import MEAN_SHARE, Sampling
 from moso.evidence.estimators import IN_RUN
+from moso.evidence_kinds.registry import about_classes, needed_kinds
 from moso.gradients.estimates.sketch import NUMBERS
 from moso.methods import Method, find_method, methods
 from moso.scores import Form, Score
@@ -270,33 +271,12 @@ class Configuration(BaseModel):
             return (
                 f"selector {choice.selector.name!r} chooses class by class, but the samples have no classes; use 'top'"
             )
-        if not self.by_class and (choice.about_classes() or needs & {"predictions", "dynamics:probability"}):
+        if not self.by_class and about_classes(needs):
             return f"method {choice.method!r} looks at predicted classes, but the samples have no classes"
-        if "norms" in needs and self.estimator in (IN_RUN, "subsampled"):
-            return (
-                f"method {choice.method!r} needs the gradient norms of all samples, which estimator "
-                f"{self.estimator!r} does not measure; use --estimator exact"
-            )
-        if "norms" in needs and self.risk != "train":
-            return (
-                f"method {choice.method!r} needs gradient norms, which are not measured with --risk {self.risk}; use "
-                "--risk train"
-            )
-        if "adjoint" in needs and self.surrogate.precision != "float32":
-            return (
-                f"method {choice.method!r} differentiates training in float32, not in {self.surrogate.precision}; "
-                "use a recipe with precision 'float32'"
-            )
-        if "predictions" in needs and self.partitions < 2:
-            return (
-                f"selector {choice.selector.name!r} needs the error of each class on samples that a network did not "
-                "see; with 1 partition it sees all: give --partitions 2 or more"
-            )
-        if "embedding" in needs and self.embedding == "trained" and not may_have_pictures(self.dataset):
-            return (
-                f"method {choice.method!r} trains an embedding on pictures, and {self.dataset} has none; "
-                "give --embedding FILE with features"
-            )
+        for kind in needed_kinds(needs):
+            problem = kind.problem(self, choice.method, choice.selector.name)
+            if problem is not None:
+                return problem
         if score is not None and score.least_epochs > self.surrogate.epochs:
             return (
                 f"score {score.name!r} compares epochs and needs at least {score.least_epochs}, but surrogates are "

@@ -12,20 +12,15 @@ from typing import Any
 
 from moso import errors
 from moso.errors import unknown_name
+from moso.evidence_kinds.registry import find_kind
 from moso.methods import Method, find_method
-from moso.scores import Score, classes_needed, is_recorded, scores
+from moso.scores import Score, scores
 from moso.selection import Selector, find_selector, selectors
 from moso.settings import Settings
 
 Given = Mapping[str, Mapping[str, Any]]
-# The evidence of a run that stands behind what a selector asks for.
-_BEHIND = {
-    "labels": "labels",
-    "features": "features",
-    "probability": "dynamics:probability",
-    "class-error": "predictions",
-    "influences": "influences",
-}
+# The evidence of a run that stands behind what a selector asks for, where it is not a kind of evidence itself.
+_BEHIND = {"probability": "dynamics:probability", "class-error": "predictions"}
 
 
 @dataclass(frozen=True)
@@ -55,9 +50,8 @@ class ResolvedMethod:
 
     def selector_needs(self) -> frozenset[str]:
         """The evidence that choosing itself takes, once there are scores."""
-        asked = self.selector.needed(self.settings)
-        least = frozenset({"labels"} if self.min_per_class else ())
-        return least | frozenset(_BEHIND[name] for name in asked if name in _BEHIND)
+        asked = self.selector.needed(self.settings) - {"scores", "hard"}
+        return frozenset({"labels"} if self.min_per_class else ()) | {_BEHIND.get(name, name) for name in asked}
 
     def problem(self) -> str | None:
         """Why this pair cannot be, in one sentence; None where it can."""
@@ -73,10 +67,10 @@ class ResolvedMethod:
                 f"selector {selector!r} cuts off the hard end of a score, and {what} has no hard end; "
                 f"use another selector, or --setting {selector}.cut=0"
             )
-        unknown = asked - {*_BEHIND, "scores", "hard"}
+        unknown = {name for name in asked - {"scores", "hard"} if find_kind(_BEHIND.get(name, name)) is None}
         if unknown:
             return f"selector {selector!r} needs {min(unknown)!r}, which no run records; call moso.select with it"
-        missing = [name for name in sorted(self.needs()) if not is_recorded(name)]
+        missing = [name for name in sorted(self.needs()) if find_kind(name) is None]
         if missing and self.score is not None:
             return f"score {self.score.name!r} needs {missing[0]!r}, which no run records"
         return None
@@ -84,10 +78,6 @@ class ResolvedMethod:
     def by_class(self) -> bool:
         """Whether samples are chosen class by class."""
         return "labels" in self.selector.needed(self.settings)
-
-    def about_classes(self) -> bool:
-        """Whether the score is one that only samples with classes have."""
-        return self.score is not None and classes_needed(self.score.needed(self.score_settings))
 
 
 def resolve_method(

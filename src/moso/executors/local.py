@@ -18,7 +18,7 @@ from moso import errors
 from moso.progress import Progress, silent
 from moso.results.directory import RunDirectory
 from moso.run.job import Job, Runtime
-from moso.run.pieces import Piece, perform, stage_label
+from moso.run.pieces import Piece, perform
 
 
 def _nothing() -> None:
@@ -37,7 +37,7 @@ class InProcess:
         for number, piece in enumerate(pieces, 1):
             self.between()
             perform(job, piece, self.progress)
-            self.progress(stage_label(piece), number, len(pieces))
+            self.progress(piece.label, number, len(pieces))
 
 
 @contextmanager
@@ -95,7 +95,7 @@ class LocalProcesses:
                 for future in done:
                     future.result()
                     finished += 1
-                    self.progress(stage_label(pieces[0]), finished, len(pieces))
+                    self.progress(pieces[0].label, finished, len(pieces))
         except BrokenProcessPool as problem:
             raise errors.WorkerLost(
                 "a worker process died (killed, or out of memory?); start again to go on, perhaps with fewer --workers"

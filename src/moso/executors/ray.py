@@ -23,7 +23,7 @@ from moso.results.directory import RunDirectory
 from moso.results.working_copy import is_status_file
 from moso.run.heartbeat import running
 from moso.run.job import Job, Runtime
-from moso.run.pieces import Piece, perform, stage_label
+from moso.run.pieces import Piece, perform
 
 # How often one piece may lose its worker before the run gives up: data that kills every process it meets, for instance.
 MOST_DEATHS = 5
@@ -95,7 +95,7 @@ class RayTasks:
                     piece = at_work.pop(reference)
                     if self._finished(job, reference, piece, deaths):
                         done += 1
-                        self.progress(stage_label(piece), done, len(pieces))
+                        self.progress(piece.label, done, len(pieces))
                     else:
                         waiting.append(piece)
                 self._show(job, at_work.values())
@@ -115,7 +115,7 @@ class RayTasks:
             raise
         except of_ray.RayError as problem:
             deaths[piece.name] += 1
-            job.directory.event("lost", what=piece.stage, piece=piece.name, reason=type(problem).__name__)
+            job.directory.event("lost", what=piece.kind, piece=piece.name, reason=type(problem).__name__)
             if deaths[piece.name] > MOST_DEATHS:
                 raise errors.WorkerLost(
                     f"{piece.name} lost its worker {deaths[piece.name]} times (killed, or out of memory?), the last "
@@ -130,7 +130,7 @@ class RayTasks:
         if self.progress is silent or now - self._shown < job.directory.watch_seconds:
             return
         self._shown = now
-        names = {(piece.stage, piece.name) for piece in pieces}
+        names = {(piece.kind, piece.name) for piece in pieces}
         for one in running(job.directory):
             if (one.stage, one.piece) in names and one.done < one.total:
                 self.progress(one.label, one.done, one.total)

@@ -14,13 +14,11 @@ import torch
 import torch.distributed as dist
 
 from moso import errors
+from moso.evidence_kinds.registry import needed_kinds
 from moso.progress import Progress, silent
 from moso.run.job import Job
-from moso.run.pieces import Piece, perform, stage_label, stage_of
-from moso.run.scoring import scoring_team
+from moso.run.pieces import Piece, perform
 from moso.training.team import Team
-
-_TOGETHER = frozenset(("train", "reference", "evaluate"))
 
 
 def torchrun_team() -> Team:
@@ -67,7 +65,7 @@ class TorchRun:
     def _join(self, job: Job) -> None:
         """The job knows its team, and followers write events of their own."""
         c = job.configuration
-        if c.estimator == "in-run" or any(name.startswith("dynamics:") for name in c.needs()):
+        if c.estimator == "in-run" or any(kind.moment == "training" for kind in needed_kinds(c.needs())):
             raise errors.ExecutorUnsuitable(
                 "what is recorded of single samples while a network trains is not gathered from several processes; "
                 "leave --executor torchrun out for in-run scores and for methods that follow training (tdds, aum, ...)"
@@ -86,13 +84,12 @@ class TorchRun:
         return self.team.agreed(pieces)
 
     def _perform(self, job: Job, pieces: Sequence[Piece]) -> None:
-        together = _TOGETHER | {"score"} if scoring_team(job).size > 1 else _TOGETHER
-        dealt = [piece for piece in pieces if piece.stage not in together]
+        dealt = [piece for piece in pieces if not piece.is_shared(job)]
         mine = {piece.name for piece in dealt[self.team.rank :: self.team.size]}
         progress = self.progress if self.team.leads else silent
         for number, piece in enumerate(pieces, 1):
-            if piece.stage in together or piece.name in mine:
+            if piece.is_shared(job) or piece.name in mine:
                 perform(job, piece, progress)
-            progress(stage_label(piece), number, len(pieces))
-        assert len({stage_of(piece.stage) for piece in pieces}) <= 1, "rounds are of one stage"
+            progress(piece.label, number, len(pieces))
+        assert len({piece.stage for piece in pieces}) <= 1, "rounds are of one stage"
         dist.barrier()

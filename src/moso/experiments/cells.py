@@ -18,14 +18,14 @@ from moso.configuration import Configuration
 from moso.configuration.resolved_method import ResolvedMethod, resolve_method
 from moso.errors import unknown_name
 from moso.evaluation.summary import FULL
+from moso.evidence_kinds.registry import needed_kinds, needs_surrogates
 from moso.experiments.declaration import Arm, Contender
 from moso.experiments.derived import DERIVED, derived_choice
 from moso.experiments.places import place_of
 from moso.experiments.results import key_of
 from moso.results.retrainings import Retraining
-from moso.run.work_plan import averages, needs_reference, needs_surrogates
 
-# What of a configuration a score of step terms, or of the adjoint, depends on, by its name in a key. The parameters
+# What of a configuration all evidence of surrogates was said to depend on when keys were made. The parameters
 # that are scored have the name that a selector's have elsewhere, which are then a `selection`: keys must stay.
 _OF_SURROGATES = ("partitions", "time_steps", "sampling", "form", "parameters", "estimator", "risk", "probes")
 
@@ -133,17 +133,15 @@ def deciding(
     if choice is None:
         return found
     found |= {"selector": r.selector, "parameters": r.parameters, "score": choice.score_settings.model_dump()}
-    needs = choice.needs() - {"labels"}
-    if needs:
+    needs = choice.needs()
+    kinds = needed_kinds(needs)
+    if any(kind.network != "none" for kind in kinds):
         found |= {"model": c.model, "surrogate": stated(c.surrogate)}
     if needs_surrogates(needs):
         found |= {"selection": r.parameters} if r.parameters != Retraining.parameters else {}
         found |= {name: getattr(c, name) for name in _OF_SURROGATES}
-        found |= {"view": c.view} if "terms" in needs and c.view != "evaluation" else {}
-    if averages(needs):
-        found |= {"initialisations": c.initialisations, "early_epoch": c.early_epoch}
-    if "embedding" in needs:
-        found["embedding"] = c.embedding
+    for kind in kinds:
+        found |= kind.decided(c)
     return found
 
 
@@ -160,10 +158,9 @@ WAVES = 3
 
 def wave_of(cell: Cell) -> int:
     """What has to be there before a cell can be run: nothing, the surrogates of the partitions, or references too."""
-    needs = frozenset() if cell.choice is None else cell.choice.needs() - {"labels"}
-    if needs_reference(needs) or averages(needs) or "embedding" in needs:
-        return 2
-    return 1 if needs else 0
+    kinds = needed_kinds(() if cell.choice is None else cell.choice.needs())
+    waves = {"none": 0, "surrogate": 1, "surrogates": 1}
+    return max((waves.get(kind.network, 2) for kind in kinds), default=0)
 
 
 _ONLY = ("arm", "method", "selector", "ratio", "seed")

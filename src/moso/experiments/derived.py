@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from moso.configuration import Configuration
 from moso.configuration.resolved_method import ResolvedMethod
 from moso.evidence import PartitionTerms, StepTerms, TrajectoryPoint, step_terms, terms_path, write_terms
+from moso.evidence.layout import part_name, piece_name
 from moso.evidence.terms import read_terms
 from moso.evidence.trajectory import Trajectory
+from moso.evidence_kinds.step_terms import TERMS
 from moso.experiments.declaration import Contender
 from moso.experiments.robust import robust_terms
 from moso.methods import Method
 from moso.randomness import generator
-from moso.results.layout import part_name, piece_name
 from moso.results.score_files import read_scores, store_score
 from moso.run.computed_scores import write_view
 from moso.run.job import Job
@@ -95,7 +96,7 @@ def _last(job: Job, seed: int, part: int) -> PartitionTerms:
 
 def _fewer(count: int) -> Callable[[Job, int, int], PartitionTerms]:
     def terms(job: Job, seed: int, part: int) -> PartitionTerms:
-        whole = SeedEvidence(job, seed).terms[part]
+        whole = SeedEvidence(job, seed).read(TERMS)[part]
         chosen = fewer_steps(len(whole.steps), count, seed, job.configuration.sampling == "stratified")
         return PartitionTerms(whole.total_steps, [whole.steps[number] for number in chosen])
 

@@ -8,7 +8,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from moso.configuration import Configuration
 from moso.configuration.resolved_method import ResolvedMethod
 from moso.evaluation.detection import detection
 from moso.evaluation.label_suspects import suspicion
+from moso.evidence_kinds.registry import needs_surrogates
 from moso.executors import InProcess, LocalProcesses
 from moso.experiments.cells import WAVES, Cell, stated, wave_of
 from moso.experiments.derived import DERIVED, write_derived
@@ -30,8 +31,8 @@ from moso.results.score_files import read_scores
 from moso.results.selections import read_selection
 from moso.run.job import Job, Runtime
 from moso.run.pieces import Piece
+from moso.run.retraining_piece import Retrain
 from moso.run.stages import begin, score_stage, select_stage, train_stage
-from moso.run.work_plan import needs_surrogates
 from moso.training.loop import threads
 
 
@@ -96,7 +97,7 @@ def carry_out(
                 _prepare(job, batch, executor)
                 executor.after = hand_on
                 try:
-                    executor.run(job, [_piece(cell) for cell in batch])
+                    executor.run(job, [Retrain(cell.retraining) for cell in batch])
                 finally:
                     executor.after = _nothing
 
@@ -145,10 +146,6 @@ def _prepare(job: Job, cells: Sequence[Cell], executor: Paced) -> None:
         alike.setdefault(tuple(own), []).append(choices[name])
     for asked, group in alike.items():
         select_stage(job, group, asked)
-
-
-def _piece(cell: Cell) -> Piece:
-    return Piece("evaluate", cell.retraining.digest(), {"retraining": asdict(cell.retraining)})
 
 
 def _nothing() -> None:

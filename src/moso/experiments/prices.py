@@ -11,15 +11,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from moso.analysis.estimate import ADJOINT_PROBE, ADJOINT_RUNS
 from moso.configuration import Configuration
 from moso.configuration.resolved_method import all_needs
 from moso.data.samples import StoredSamples
+from moso.evidence_kinds.registry import averages, needed_kinds, needs_reference, needs_surrogates
 from moso.experiments.cells import Cell, by_pipeline
 from moso.experiments.exact_cells import ExactCell
 from moso.experiments.places import Place, place_of
 from moso.models import build_model
-from moso.run.work_plan import averages, columns, needs_reference, needs_surrogates
 from moso.selection import kept_count
 from moso.tasks import Classification
 from moso.training.loop import AfterStep, StepPlan, TrainingData, threads, train
@@ -29,8 +28,6 @@ SCORING = 2.0
 LOOK = 1 / 3
 STEPS = 4
 STEP_SECONDS = 1.0
-# Copies of a sample in every forward and backward pass of a training without labels.
-_VIEWS = 2
 
 
 @dataclass(frozen=True)
@@ -115,24 +112,20 @@ def _evidence(c: Configuration, place: Place, cells: Iterable[Cell]) -> list[Wor
     found: list[Work] = []
     if needs_surrogates(needs):
         found.append(("surrogates", c.model, c.partitions, n * epochs))
-    if "terms" in needs:
-        passes = SCORING + (LOOK if c.view == "training" else 0.0)
-        found.append(("scoring", c.model, c.partitions * c.time_steps, passes * n * c.time_steps))
-    if "adjoint" in needs:
-        runs = ADJOINT_RUNS + ADJOINT_PROBE * c.probes
-        found.append(("adjoint", c.model, c.partitions, runs * n * epochs))
+    for kind in needed_kinds(needs):
+        price, pieces = kind.price(c), kind.pieces(c)
+        if price is not None:
+            passes = LOOK * price.looks + price.gradients + SCORING * price.scorings + price.epochs
+            # All partitions together are the data once.
+            whole = n if kind.network == "surrogate" else n * pieces
+            runs = pieces * round(price.scorings or price.looks or 1)
+            found.append((price.work, c.model, runs, passes * whole))
     if any(choice.method.startswith("moso-robust") for choice in choices):
         found.append(("robust scoring", c.model, c.partitions * c.time_steps, SCORING * n * c.time_steps))
     if needs_reference(needs) and c.partitions > 1:
         found.append(("references", c.model, 1, n * epochs))
     if averages(needs):
         found.append(("references", c.model, c.initialisations - 1, n * c.early_epoch * (c.initialisations - 1)))
-    if "embedding" in needs:
-        found.append(("embeddings", c.model, 1, _VIEWS * n * epochs))
-    looks = ("features" in needs) + bool(columns(needs, "final")) + 2 * ("influences" in needs)
-    looks += c.initialisations * (("early-errors" in needs) + 3 * ("early-norms" in needs))
-    if looks:
-        found.append(("looking", c.model, looks, LOOK * looks * n))
     return found
 
 

@@ -18,10 +18,12 @@ from moso.data.partitions import partition
 from moso.data.samples import Samples
 from moso.data.views import View
 from moso.evidence import Dynamics, Trajectory, read_features, read_out_of_sample
+from moso.evidence.layout import part_name
+from moso.evidence_kinds.reference_features import FEATURES
+from moso.evidence_kinds.training_dynamics import DYNAMICS
 from moso.methods import methods
 from moso.models import build_model
 from moso.results.directory import RunDirectory
-from moso.results.layout import dynamics_folder, features_path, part_name, reference_name
 from moso.results.originals import load_data
 from moso.results.retrainings import all_retrainings
 from moso.results.score_files import read_scores
@@ -133,11 +135,11 @@ class Run:
 
     def features(self, seed: int | None = None) -> NDArray[np.float32]:
         """What the network trained on all of the data has for features, `[samples, width]`, a memory map."""
-        return read_features(features_path(self._home(seed)))
+        return read_features(FEATURES.path(self._home(seed)))
 
     def dynamics(self, seed: int | None = None) -> Dynamics:
         """What the network trained on all of the data said about every sample at every epoch."""
-        return Dynamics.open(dynamics_folder(self._home(seed), reference_name(0)))
+        return Dynamics.open(DYNAMICS.path(self._home(seed)))
 
     def out_of_sample(self, seed: int | None = None) -> NDArray[np.float32]:
         """What networks that did not see a sample say about it, `[samples, classes]`, a memory map."""

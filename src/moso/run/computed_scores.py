@@ -8,9 +8,10 @@ import pyarrow as pa
 
 from moso.columns import empty_column
 from moso.configuration.resolved_method import ResolvedMethod
+from moso.evidence.layout import piece_name
+from moso.evidence_kinds.registry import needed_kinds
 from moso.files import write_table
 from moso.methods import find_method
-from moso.results.layout import piece_name
 from moso.results.score_files import read_scores, store_score
 from moso.run.job import Job
 from moso.run.profiling import record_cost
@@ -42,21 +43,10 @@ def _made_by(given: SeedEvidence, score: Score, settings: Settings) -> dict[str,
     """What made a score: the settings that it depends on, and no others."""
     c, needs = given.job.configuration, score.needed(settings)
     found: dict[str, Any] = {"score": score.name, "seed": given.seed}
-    if "terms" in needs:
-        found |= {"form": c.form, "partitions": c.partitions, "time_steps": c.time_steps, "sampling": c.sampling}
-        found |= {"parameters": c.parameters, "estimator": c.estimator}
-        found |= {"view": c.view} if c.view != "evaluation" else {}
-        found["total_steps"] = [part.total_steps for part in given.terms]
-        found["steps"] = [[step.step for step in part.steps] for part in given.terms]
-    if needs & {"terms", "adjoint"}:
-        found |= {"risk": c.risk} if c.risk != "train" else {}
-    if "adjoint" in needs:
-        # A probe's noise belongs to the score: the mean standard error beside the spread of what it blurs.
-        noise = [float(np.sqrt(np.mean(part.score_variance()))) for part in given.adjoint]
-        found |= {"partitions": c.partitions, "probes": c.probes, "standard_error": noise if c.probes > 1 else None}
-    if needs & {"early-errors", "early-norms"}:
-        found |= {"initialisations": c.initialisations, "early_epoch": c.early_epoch}
-    if needs - {"terms", "norms", "labels"}:
+    kinds = needed_kinds(needs)
+    for kind in kinds:
+        found |= {**kind.decided(c), **kind.provenance(given)}
+    if any(kind.moment not in ("", "steps") for kind in kinds):
         found["epochs"] = c.surrogate.epochs
     if score.options():
         found["settings"] = settings.model_dump()

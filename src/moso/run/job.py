@@ -18,6 +18,7 @@ from moso.data.partitions import partition
 from moso.evaluation.metrics import measured
 from moso.evidence import Estimator, ParameterFilter, sample_steps
 from moso.evidence.estimators import IN_RUN
+from moso.evidence_kinds.registry import needs_surrogates
 from moso.gradients import Loss, Risk, SampleRisk
 from moso.models import build_model, classifier_head
 from moso.results.directory import RunDirectory
@@ -176,7 +177,7 @@ class Job:
                 f"the configuration says by_class = {str(c.by_class).lower()}, but the data has {found}"
             )
         self.risk()
-        surrogates = bool(c.needs() & {"terms", "predictions", "adjoint"}) or c.partitions == 1
+        surrogates = needs_surrogates(c.needs()) or c.partitions == 1
         for seed in c.all_seeds() if surrogates else ():
             for positions in self.partitions(seed):
                 self.time_steps(positions, seed)

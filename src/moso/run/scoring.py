@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 from moso.data.views import View
 from moso.evidence import StepTerms, Trajectory, TrajectoryPoint, step_terms, terms_path, write_terms
+from moso.evidence.layout import part_name, piece_name
 from moso.evidence.measure import checked, prepared
 from moso.gradients import directional_derivatives, gradient_sums, mean_of, risk_gradient
 from moso.progress import Progress
-from moso.results.layout import part_name, piece_name
 from moso.run.job import Job
 from moso.run.scoring_view import scoring_view
 from moso.run.training import computed

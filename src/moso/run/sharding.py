@@ -12,7 +12,8 @@ configuration and sums are added in one order, so where a shard is scored change
 """
 
 import time
-from collections.abc import Callable, Iterator
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,12 +25,14 @@ from moso import errors
 from moso.data.views import split_evenly
 from moso.evidence import StepTerms, Trajectory, TrajectoryPoint, read_state, terms_path, write_state, write_terms
 from moso.evidence.estimators import Load
+from moso.evidence.layout import part_name, piece_name
 from moso.evidence.measure import checked, prepared
+from moso.evidence_kinds.step_terms import TERMS
 from moso.files import clear_away
 from moso.gradients import Point, directional_derivatives, gradient_sums, mean_of
 from moso.progress import Progress
-from moso.results.layout import part_name, piece_name
 from moso.run.job import Job
+from moso.run.pieces import PartitionPiece, Piece
 from moso.run.training import computed
 
 _NORMS, _DOTS = "norms", "dots"
@@ -62,7 +65,7 @@ class ShardedStep:
     @property
     def terms(self) -> Path:
         """Where the step's terms go."""
-        return terms_path(self.home / "terms" / part_name(self.part), self.step)
+        return terms_path(TERMS.path(self.home, self.part), self.step)
 
     @property
     def folder(self) -> Path:
@@ -95,84 +98,130 @@ class ShardedStep:
             job.runtime.loader_workers,
         )
 
-    def note_seconds(self, started: float) -> None:
-        """Note what a piece took."""
-        computed(self.job, "score", piece_name(self.seed, part_name(self.part)), time.monotonic() - started)
+
+@dataclass(frozen=True)
+class _StepPiece(PartitionPiece):
+    """A piece of one time step: of all shards together."""
+
+    step: int
+
+    @property
+    def name(self) -> str:
+        """The partition, the step and the kind of work."""
+        return piece_name(self.seed, f"{self.folder}/step-{self.step:08d}/{self.kind}")
+
+    def perform(self, job: Job, progress: Progress) -> None:
+        """Do it, and note what it took."""
+        whole, started = ShardedStep(job, self.seed, self.part, self.step), time.monotonic()
+        self.work(whole)
+        computed(job, "score", piece_name(self.seed, self.folder), time.monotonic() - started)
+
+    def is_complete(self, job: Job) -> bool:
+        """Whether the result is there, or is of no more use."""
+        whole = ShardedStep(job, self.seed, self.part, self.step)
+        return whole.terms.exists() or self.result(whole).exists()
+
+    def result(self, whole: ShardedStep) -> Path:
+        """Where its result goes."""
+        return whole.path(self.kind.removeprefix("score-"))
+
+    @abstractmethod
+    def work(self, whole: ShardedStep) -> None:
+        """Do it."""
 
 
-def sum_shard(job: Job, progress: Progress, seed: int, part: int, step: int, shard: int) -> None:
+@dataclass(frozen=True)
+class _ShardPiece(_StepPiece):
+    """A piece of one shard of a time step."""
+
+    shard: int
+
+    @property
+    def name(self) -> str:
+        """The step's name and the shard."""
+        return f"{super().name}-{self.shard:05d}"
+
+    def result(self, whole: ShardedStep) -> Path:
+        """Where its result goes."""
+        return whole.path(self.kind.removeprefix("score-"), self.shard)
+
+
+class SumShard(_ShardPiece):
     """The sum of the gradients of a shard's samples, and their squared norms."""
-    whole, started = ShardedStep(job, seed, part, step), time.monotonic()
-    point = whole.point()
-    at, load = whole.opened(point)
-    total, norms = gradient_sums(at, lambda: load(whole.shards[shard]), point.groups)
-    sums = {f"sum.{name}": value for name, value in total.items()}
-    write_state(whole.path("sums", shard), {**sums, _NORMS: torch.from_numpy(norms)}, {"step": step, "shard": shard})
-    whole.note_seconds(started)
+
+    kind = "score-sums"
+
+    def work(self, whole: ShardedStep) -> None:
+        """Sweep the shard once."""
+        point = whole.point()
+        at, load = whole.opened(point)
+        total, norms = gradient_sums(at, lambda: load(whole.shards[self.shard]), point.groups)
+        sums = {f"sum.{name}": value for name, value in total.items()}
+        about = {"step": self.step, "shard": self.shard}
+        write_state(self.result(whole), {**sums, _NORMS: torch.from_numpy(norms)}, about)
 
 
-def mean_of_shards(job: Job, progress: Progress, seed: int, part: int, step: int) -> None:
+class MeanOfShards(_StepPiece):
     """The mean gradient of a partition from the sums of its shards, added in their order."""
-    whole, started = ShardedStep(job, seed, part, step), time.monotonic()
-    at = Point.of(job.model(seed), job.loss, None, job.parameter_filter)
-    total: dict[str, torch.Tensor] = {}
-    for shard in range(len(whole.shards)):
-        state, _ = read_state(whole.path("sums", shard))
-        for name in at.trained:
-            own = state[f"sum.{name}"].to(at.device)
-            total[name] = own if shard == 0 else total[name].add_(own)
-    write_state(whole.path("mean"), mean_of(at, total, len(whole.positions)), {"step": step})
-    whole.note_seconds(started)
+
+    kind = "score-mean"
+    shards_read = ("sums-",)
+
+    def work(self, whole: ShardedStep) -> None:
+        """Add and divide."""
+        job = whole.job
+        at = Point.of(job.model(self.seed), job.loss, None, job.parameter_filter)
+        total: dict[str, torch.Tensor] = {}
+        for shard in range(len(whole.shards)):
+            state, _ = read_state(whole.path("sums", shard))
+            for name in at.trained:
+                own = state[f"sum.{name}"].to(at.device)
+                total[name] = own if shard == 0 else total[name].add_(own)
+        write_state(self.result(whole), mean_of(at, total, len(whole.positions)), {"step": self.step})
 
 
-def dots_of_shard(job: Job, progress: Progress, seed: int, part: int, step: int, shard: int) -> None:
+class DotsOfShard(_ShardPiece):
     """The products of the mean gradient with the gradients of a shard's samples."""
-    whole, started = ShardedStep(job, seed, part, step), time.monotonic()
-    point = whole.point()
-    at, load = whole.opened(point)
-    state, _ = read_state(whole.path("mean"))
-    mean = {name: value.to(at.device) for name, value in state.items()}
-    dots = directional_derivatives(at, lambda: load(whole.shards[shard]), mean, point.groups)
-    write_state(whole.path("dots", shard), {_DOTS: torch.from_numpy(dots)}, {"step": step, "shard": shard})
-    whole.note_seconds(started)
+
+    kind = "score-dots"
+    shards_read = ("mean-",)
+
+    def work(self, whole: ShardedStep) -> None:
+        """Sweep the shard a second time."""
+        point = whole.point()
+        at, load = whole.opened(point)
+        state, _ = read_state(whole.path("mean"))
+        mean = {name: value.to(at.device) for name, value in state.items()}
+        dots = directional_derivatives(at, lambda: load(whole.shards[self.shard]), mean, point.groups)
+        write_state(self.result(whole), {_DOTS: torch.from_numpy(dots)}, {"step": self.step, "shard": self.shard})
 
 
-def terms_of_shards(job: Job, progress: Progress, seed: int, part: int, step: int) -> None:
+class TermsOfShards(_StepPiece):
     """The terms of a step from those of its shards, which are of no more use then."""
-    whole, started = ShardedStep(job, seed, part, step), time.monotonic()
-    if not whole.terms.exists():
-        point, shards = whole.point(), range(len(whole.shards))
-        norms = [read_state(whole.path("sums", shard))[0][_NORMS].numpy() for shard in shards]
-        dots = [read_state(whole.path("dots", shard))[0][_DOTS].numpy() for shard in shards]
-        found = StepTerms(step, point.learning_rates, np.concatenate(dots, axis=1), np.concatenate(norms, axis=1))
-        write_terms(whole.terms, checked(found, whole.positions))
-        whole.note_seconds(started)
-    clear_away(whole.folder)
-    if whole.folder.parent.exists() and not any(whole.folder.parent.iterdir()):
-        clear_away(whole.folder.parent)
 
+    kind = "score-terms"
+    shards_read = ("sums-", "dots-")
 
-SHARDED: dict[str, Callable[..., None]] = {
-    "score-sums": sum_shard,
-    "score-mean": mean_of_shards,
-    "score-dots": dots_of_shard,
-    "score-terms": terms_of_shards,
-}
-
-# What a piece looks at of what those before it left.
-LOOKED_AT = {"score-mean": ("sums-",), "score-dots": ("mean-",), "score-terms": ("sums-", "dots-")}
-
-
-def is_sharded_done(job: Job, stage: str, seed: int, part: int, step: int, shard: int = 0) -> bool:
-    """Whether a piece of sharded scoring has left its result, or is of no more use."""
-    whole = ShardedStep(job, seed, part, step)
-    if stage == "score-terms":
+    def is_complete(self, job: Job) -> bool:
+        """Whether the terms are there and what shards left is gone."""
+        whole = ShardedStep(job, self.seed, self.part, self.step)
         return whole.terms.exists() and not whole.folder.exists()
-    return whole.terms.exists() or whole.path(stage.removeprefix("score-"), shard).exists()
+
+    def work(self, whole: ShardedStep) -> None:
+        """Write the terms in the order of the shards, and clear away."""
+        if not whole.terms.exists():
+            point, shards = whole.point(), range(len(whole.shards))
+            norms = [read_state(whole.path("sums", shard))[0][_NORMS].numpy() for shard in shards]
+            dots = [read_state(whole.path("dots", shard))[0][_DOTS].numpy() for shard in shards]
+            terms = np.concatenate(dots, axis=1), np.concatenate(norms, axis=1)
+            write_terms(whole.terms, checked(StepTerms(self.step, point.learning_rates, *terms), whole.positions))
+        clear_away(whole.folder)
+        if whole.folder.parent.exists() and not any(whole.folder.parent.iterdir()):
+            clear_away(whole.folder.parent)
 
 
-def rounds(job: Job) -> Iterator[list[tuple[str, dict[str, int]]]]:
-    """The rounds of sharded scoring in order, each a list of (stage, arguments).
+def sharded_rounds(job: Job) -> Iterator[list[Piece]]:
+    """The rounds of sharded scoring in order; the pieces of one can be done side by side, when those before are done.
 
     The same numbered step of all partitions goes together, and the products of one step with the sums of the next: few
     rounds have nothing but one small piece for a whole cluster, and no more sums are kept than those of two steps each.
@@ -183,17 +232,17 @@ def rounds(job: Job) -> Iterator[list[tuple[str, dict[str, int]]]]:
         for part, positions in enumerate(job.partitions(seed))
     }
 
-    def pieces(stage: str, number: int) -> Iterator[tuple[str, dict[str, int]]]:
-        for (seed, part), own in steps.items():
-            if not 0 <= number < len(own):
-                continue
-            arguments = {"seed": seed, "part": part, "step": own[number]}
-            if stage in ("score-mean", "score-terms"):
-                yield stage, arguments
-            else:
-                count = len(ShardedStep(job, **arguments).shards)
-                yield from ((stage, {**arguments, "shard": shard}) for shard in range(count))
+    def numbered(number: int) -> Sequence[ShardedStep]:
+        return [ShardedStep(job, *of, own[number]) for of, own in steps.items() if 0 <= number < len(own)]
+
+    def whole(kind: type[_StepPiece], number: int) -> list[Piece]:
+        return [kind(one.seed, one.part, one.step) for one in numbered(number)]
+
+    def by_shard(kind: type[_ShardPiece], number: int) -> list[Piece]:
+        return [
+            kind(one.seed, one.part, one.step, shard) for one in numbered(number) for shard in range(len(one.shards))
+        ]
 
     for number in range(max(map(len, steps.values())) + 1):
-        yield [*pieces("score-dots", number - 1), *pieces("score-sums", number)]
-        yield [*pieces("score-terms", number - 1), *pieces("score-mean", number)]
+        yield [*by_shard(DotsOfShard, number - 1), *by_shard(SumShard, number)]
+        yield [*whole(TermsOfShards, number - 1), *whole(MeanOfShards, number)]

@@ -1,13 +1,14 @@
 """The stages of a run, each of which does what is not done yet: train, score, select, evaluate."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Protocol
 
 from moso import errors
 from moso.configuration.resolved_method import ResolvedMethod, all_needs
 from moso.evaluation.standings import RANDOM
+from moso.evidence_kinds.registry import needed_kinds
+from moso.evidence_kinds.step_terms import TERMS
 from moso.results.directory import surroundings
 from moso.results.overrides import find_overrides
 from moso.results.retrainings import FULL, Retraining, write_retrainings_view
@@ -26,12 +27,13 @@ from moso.run.imported_scores import (
     read_imported_scores,
 )
 from moso.run.job import Job
-from moso.run.label_free_embedding import check_embedding
-from moso.run.pieces import Piece, is_complete, stage_of
+from moso.run.pieces import Piece
 from moso.run.profiling import record_cost
+from moso.run.retraining_piece import Retrain
 from moso.run.seed_evidence import SeedEvidence
+from moso.run.sharding import sharded_rounds
 from moso.run.training import record_initial_state
-from moso.run.work_plan import measuring, sharded_rounds, training
+from moso.run.work_plan import measuring, training
 from moso.selection import select
 
 # By name, or resolved.
@@ -52,8 +54,8 @@ def begin(job: Job) -> None:
     is. The caller holds the directory's lock.
     """
     job.check()
-    if "embedding" in job.configuration.needs():
-        check_embedding(job)
+    for kind in needed_kinds(job.configuration.needs()):
+        kind.check(job.configuration, job.data.train)
     job.directory.settle(job.configuration)
     fingerprint = {"train": job.data.train.fingerprint()}
     if job.data.test is not None:
@@ -111,14 +113,14 @@ def score_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = ()) ->
 def gather(job: Job, executor: Executor, needs: frozenset[str]) -> None:
     """See that evidence of these names is there: train what has to leave it, measure what has to be measured."""
     _train(job, executor, needs)
-    if "terms" in needs and job.configuration.shard_size:
+    if TERMS.name in needs and job.configuration.shard_size:
         _score_shards(job, executor)
     _perform(job, executor, "score", measuring(job, needs))
 
 
 def _score_shards(job: Job, executor: Executor) -> None:
     """Measure the step terms of all partitions shard by shard, wherever the shards are."""
-    waiting = [[piece for piece in one if not is_complete(job, piece)] for one in sharded_rounds(job)]
+    waiting = [[piece for piece in one if not piece.is_complete(job)] for one in sharded_rounds(job)]
     if any(waiting):
         job.directory.event("begun", stage="score", pieces=sum(map(len, waiting)))
         job.directory.push()
@@ -172,7 +174,7 @@ def _check_evidence(job: Job, choice: ResolvedMethod) -> None:
     """Refuse to choose without what the selector needs, with the command that brings it."""
     asked = choice.selector_needs() - {"labels"}
     pieces = [*training(job, asked), *measuring(job, asked)]
-    if not all(is_complete(job, piece) for piece in pieces):
+    if not all(piece.is_complete(job) for piece in pieces):
         named = f"--method {choice.method} --selector {choice.selector.name}"
         raise errors.StageIncomplete(
             f"selector {choice.selector.name!r} needs {', '.join(sorted(asked))}, which {job.directory} does not "
@@ -207,13 +209,13 @@ def evaluation_pieces(job: Job, choices: Sequence[Chosen] = (), ratios: Sequence
             ]
     # The longest first, so that no worker is left alone with one at the end.
     retrainings.sort(key=lambda retraining: retraining.ratio)
-    return [Piece("evaluate", retraining.digest(), {"retraining": asdict(retraining)}) for retraining in retrainings]
+    return [Retrain(retraining) for retraining in retrainings]
 
 
 def _perform(job: Job, executor: Executor, stage: str, pieces: list[Piece]) -> None:
     """Do what is not done yet of a stage; pieces that need what others leave come in a later call."""
-    open_pieces = [piece for piece in pieces if not is_complete(job, piece)]
-    assert all(stage_of(piece.stage) == stage for piece in pieces), "a stage has pieces of its own"
+    open_pieces = [piece for piece in pieces if not piece.is_complete(job)]
+    assert all(piece.stage == stage for piece in pieces), "a stage has pieces of its own"
     if open_pieces:
         job.directory.event("begun", stage=stage, pieces=len(open_pieces))
         job.directory.push()

@@ -17,10 +17,7 @@ from torch import nn
 from moso.adjoint import ReplayRecorder
 from moso.evidence import Dynamics, DynamicsRecorder, read_state, write_state
 from moso.evidence.dynamics import is_recorded
-from moso.evidence.trajectory import point_path
-from moso.files import write_json
-from moso.progress import Progress
-from moso.results.layout import (
+from moso.evidence.layout import (
     Moment,
     dynamics_folder,
     network_path,
@@ -29,6 +26,9 @@ from moso.results.layout import (
     reference_name,
     replay_folder,
 )
+from moso.evidence.trajectory import point_path
+from moso.files import write_json
+from moso.progress import Progress
 from moso.run.job import Job
 from moso.training.loop import AfterStep, Callback, Checkpoints, StepPlan, TrainingRun, train
 from moso.training.recording import RecordDynamics, ShowProgress

@@ -5,7 +5,7 @@ from moso.scores.moso import agreement, moso_score
 from moso.scores.moso_rank import moso_rank_score
 from moso.scores.moso_standardised import moso_standardised_score
 from moso.scores.registry import SCORES, find_score, scores
-from moso.scores.score import Form, Hard, Score, ScoreInput, classes_needed, is_recorded
+from moso.scores.score import Form, Hard, Score, ScoreInput
 
 __all__ = [
     "SCORES",
@@ -15,9 +15,7 @@ __all__ = [
     "Score",
     "ScoreInput",
     "agreement",
-    "classes_needed",
     "find_score",
-    "is_recorded",
     "moso_rank_score",
     "moso_score",
     "moso_standardised_score",

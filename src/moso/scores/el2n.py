@@ -16,11 +16,12 @@ Source: Paul, Ganguli & Dziugaite, Deep Learning on a Data Diet, NeurIPS 2021.
 import numpy as np
 from numpy.typing import NDArray
 
+from moso.evidence_kinds.early_training import EARLY_ERRORS
 from moso.scores.score import Score, ScoreInput
 
 
 def _compute(given: ScoreInput) -> NDArray[np.float64]:
-    return np.asarray(given.early_errors().mean(axis=0, dtype=np.float64))
+    return np.asarray(given.read(EARLY_ERRORS).mean(axis=0, dtype=np.float64))
 
 
 EL2N = Score(

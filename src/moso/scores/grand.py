@@ -15,11 +15,12 @@ Source: Paul, Ganguli & Dziugaite, Deep Learning on a Data Diet, NeurIPS 2021.
 import numpy as np
 from numpy.typing import NDArray
 
+from moso.evidence_kinds.early_training import EARLY_NORMS
 from moso.scores.score import Score, ScoreInput
 
 
 def _compute(given: ScoreInput) -> NDArray[np.float64]:
-    return np.asarray(given.early_norms().mean(axis=0))
+    return np.asarray(given.read(EARLY_NORMS).mean(axis=0))
 
 
 GRAND = Score(

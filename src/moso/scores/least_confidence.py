@@ -12,11 +12,12 @@ Source: Coleman et al., Selection via Proxy: Efficient Data Selection for Deep L
 import numpy as np
 from numpy.typing import NDArray
 
+from moso.evidence_kinds.final_outputs import FINAL
 from moso.scores.score import Score, ScoreInput
 
 
 def _compute(given: ScoreInput) -> NDArray[np.float64]:
-    return np.asarray(1.0 - given.final("confidence").astype(np.float64))
+    return np.asarray(1.0 - given.read(FINAL, "confidence").astype(np.float64))
 
 
 LEAST_CONFIDENCE = Score(

@@ -15,11 +15,12 @@ pruning by Guo et al., DeepCore, 2022.
 import numpy as np
 from numpy.typing import NDArray
 
+from moso.evidence_kinds.final_outputs import FINAL
 from moso.scores.score import Score, ScoreInput
 
 
 def _compute(given: ScoreInput) -> NDArray[np.float64]:
-    return np.asarray(-given.final("gap").astype(np.float64))
+    return np.asarray(-given.read(FINAL, "gap").astype(np.float64))
 
 
 MARGIN = Score(

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from moso.evidence_kinds.reference_features import FEATURES
 from moso.scores.score import Score, ScoreInput
 from moso.settings import Settings
 
@@ -65,7 +66,7 @@ def _median(features: NDArray[np.float32], rows: NDArray[np.int64]) -> NDArray[n
 
 def _compute(given: ScoreInput, settings: ModerateSettings) -> NDArray[np.float64]:
     assert given.labels is not None, "a score that needs labels is refused where there are none"
-    return distances_to_centre(given.features(), given.labels, settings.centre)
+    return distances_to_centre(given.read(FEATURES), given.labels, settings.centre)
 
 
 MODERATE = Score(

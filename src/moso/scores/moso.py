@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from moso.columns import empty_column
 from moso.evidence import PartitionTerms, StepTerms
+from moso.evidence_kinds.step_terms import TERMS
 from moso.scores.score import Form, Score, ScoreInput
 
 
@@ -72,7 +73,7 @@ def per_partition(
     def compute(given: ScoreInput) -> NDArray[np.float64]:
         scores: NDArray[np.float64] = empty_column(len(given.keys), np.float64)
         scores.fill(np.nan)
-        for positions, terms in zip(given.partitions, given.terms, strict=True):
+        for positions, terms in zip(given.partitions, given.read(TERMS), strict=True):
             scores[positions] = of(terms, given.form)
         return scores
 

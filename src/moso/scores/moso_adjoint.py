@@ -18,13 +18,14 @@ Maclaurin et al., ICML 2015, and for the influence of samples by Hara et al., Ne
 import numpy as np
 from numpy.typing import NDArray
 
+from moso.evidence_kinds.training_adjoint import ADJOINT
 from moso.scores.score import Score, ScoreInput
 
 
 def moso_adjoint(given: ScoreInput) -> NDArray[np.float64]:
     """The score of every sample, computed inside each partition."""
     scores = np.full(len(given.keys), np.nan)
-    for positions, terms in zip(given.partitions, given.adjoint, strict=True):
+    for positions, terms in zip(given.partitions, given.read(ADJOINT), strict=True):
         scores[positions] = terms.scores()
     return scores
 

@@ -1,40 +1,22 @@
 """A score: its name, what it believes, what it needs, and the function from evidence to one float a sample.
 
-Evidence has names. Scores declare those they read, so that training leaves just that:
-
-    terms               the step terms of every partition's surrogate
-    adjoint             what leaving a sample out does to the risk, by differentiating the surrogates' trainings
-    norms               step terms whose squared norms are those of every sample, which cheap estimators leave out
-    labels              classes
-    dynamics:COLUMN     a column recorded while the reference network trained
-    final:COLUMN        the same about every sample, said by the trained reference network
-    features            what the trained reference network's classifier is given
-    early-errors        error norms of every initialisation, early in training
-    early-norms         gradient norms of every initialisation, early in training
-    embedding           features of a network that was trained without labels, or of the user's own
-    influences          what removing each sample does to the trained reference network's parameters
+A score declares the names of the kinds of evidence that it reads (`evidence_kinds/`), so that training leaves just
+that; a column of a family is `dynamics:margin`, `final:entropy`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from moso import errors
-from moso.adjoint import AdjointTerms
-from moso.evidence import Dynamics, PartitionTerms
-from moso.evidence.outputs import COLUMNS
+from moso.evidence_kinds import EvidenceKind
 from moso.settings import Option, Settings, options, resolve
 
-EVIDENCE = frozenset(
-    {
-        *("terms", "norms", "adjoint", "labels", "features", "predictions"),
-        *("early-errors", "early-norms", "embedding", "influences"),
-    }
-)
+T = TypeVar("T")
 Form = Literal["paper", "centred"]
 Hard = Literal["high", "low"]
 # Which scores a method keeps: the highest, or those in the middle.
@@ -72,34 +54,8 @@ class ScoreInput(Protocol):
     def initialisations(self) -> int:
         """How many networks were trained to be averaged."""
 
-    @property
-    def terms(self) -> Sequence[PartitionTerms]:
-        """The step terms of every partition."""
-
-    @property
-    def adjoint(self) -> Sequence[AdjointTerms]:
-        """What the derivative of every partition's training says."""
-
-    def dynamics(self, initialisation: int = 0) -> Dynamics:
-        """What the reference network said while it trained."""
-
-    def final(self, column: str) -> NDArray[np.float32]:
-        """What the trained reference network says about every sample, `[samples]`."""
-
-    def early_errors(self) -> NDArray[np.float32]:
-        """|p - onehot|_2 early in training, `[initialisations, samples]`."""
-
-    def early_norms(self) -> NDArray[np.float64]:
-        """|g|_2 over all parameters early in training, `[initialisations, samples]`."""
-
-    def features(self) -> NDArray[np.float32]:
-        """`[samples, width]`, a memory map."""
-
-    def embedding(self) -> NDArray[np.float32]:
-        """Features that know nothing of labels, `[samples, width]`, a memory map."""
-
-    def influences(self) -> NDArray[np.float32]:
-        """Projected influences on the parameters, `[samples, numbers]`, a memory map."""
+    def read(self, kind: EvidenceKind[T], column: str = "") -> T:
+        """Evidence of a kind; of a family such as `final`, one column."""
 
 
 @dataclass(frozen=True)
@@ -147,22 +103,3 @@ class Score:
                 f"score {self.name!r} left sample {given.ids[int(np.argmax(np.isnan(values)))]} without one"
             )
         return values
-
-
-def is_recorded(name: str) -> bool:
-    """Whether there is evidence of this name.
-
-    >>> is_recorded("dynamics:margin"), is_recorded("dynamics:mood"), is_recorded("terms")
-    (True, False, True)
-    """
-    kind, _, column = name.partition(":")
-    return name in EVIDENCE or (kind in ("dynamics", "final") and column in COLUMNS)
-
-
-def classes_needed(needs: frozenset[str]) -> bool:
-    """Whether evidence of these names is about classes.
-
-    >>> classes_needed(frozenset({"dynamics:margin"})), classes_needed(frozenset({"early-norms", "features"}))
-    (True, False)
-    """
-    return any(name in ("labels", "early-errors") or name.startswith(("dynamics:", "final:")) for name in needs)

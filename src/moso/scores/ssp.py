@@ -17,7 +17,7 @@ are read a few thousand rows at a time: O(N k d) time, O(N) memory beside what k
 Scale: 0 at a prototype; cosine distances end at 2. Keep: high. Hard: high.
 Source: Sorscher et al., Beyond neural scaling laws: beating power law scaling via data pruning, NeurIPS 2022, section
 "A self-supervised pruning metric". The embedding: `training/self_supervised.py`, the user's own, or a pretrained
-network's (`ssp_embedding.py`).
+network's (`evidence_kinds/given_embedding.py`).
 """
 
 import warnings
@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from moso import errors
+from moso.evidence_kinds.label_free_embedding import EMBEDDING
 from moso.randomness import generator, key
 from moso.scores.score import Score, ScoreInput
 from moso.settings import Settings
@@ -158,7 +159,7 @@ def _compute(given: ScoreInput, settings: SspSettings) -> NDArray[np.float64]:
                 "score 'ssp' makes as many prototypes as there are classes, and here are none; set ssp.clusters"
             )
         clusters = len(np.unique(given.labels))
-    return ssp_scores(given.embedding(), clusters, given.seed, metric=settings.metric)
+    return ssp_scores(given.read(EMBEDDING), clusters, given.seed, metric=settings.metric)
 
 
 SSP = Score(

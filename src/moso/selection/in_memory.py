@@ -32,6 +32,7 @@ def select(
     class_error: Mapping[Any, float] | Sequence[float] | NDArray[Any] | None = None,
     hard: Hard | None = None,
     influences: Any = None,
+    evidence: Mapping[str, Any] | None = None,
     min_per_class: int = 0,
     keep: Sequence[int] | NDArray[np.int64] = (),
     drop: Sequence[int] | NDArray[np.int64] = (),
@@ -43,7 +44,7 @@ def select(
     `scores` are anybody's, one a sample, high means keep; None where the selector does without. Without `ids` a
     sample's position is its id: ties are broken and draws addressed by it. `features: [n, d]` may be a memory map.
     `class_error` is a number a class, by label or in the order of the sorted labels. `influences: [n, d]` are those on
-    the parameters. Every class keeps at least
+    the parameters, `evidence` other rows of numbers that a selector asks for by name. Every class keeps at least
     `min_per_class` samples, or all it has. The positions `keep` stay and `drop` go whatever the selector says, within
     the same number. Settings of the selector are given as a mapping, by name, or both.
 
@@ -56,18 +57,18 @@ def select(
     """
     chosen = find_selector(selector) if isinstance(selector, str) else selector
     resolved = chosen.resolved({**(settings or {}), **more_settings})
-    given = {"scores": scores, "labels": labels, "features": features, "probability": probability}
-    given |= {"class-error": class_error, "hard": hard, "influences": influences}
+    tables = {"features": features, "influences": influences, **(evidence or {})}
+    given = {"scores": scores, "labels": labels, "probability": probability, **tables}
+    given |= {"class-error": class_error, "hard": hard}
     chosen.check(resolved, frozenset(name for name, value in given.items() if value is not None))
-    rows = None if features is None else Features(features)
-    moves = None if influences is None else Features(influences)
+    rows = {name: Features(table) for name, table in tables.items() if table is not None}
     found = None if scores is None else _numbers(scores, "score")
-    count = _count(found, rows, moves, labels, ids)
+    count = _count(found, *rows.values(), labels, ids)
     values = np.zeros(count) if found is None else found
     chances = None if probability is None else _numbers(probability, "probability", upper=1.0)
     # Any labels do, names too: selectors see them renumbered without gaps.
     names, classes = (None, None) if labels is None else _renumbered(np.asarray(labels))
-    columns = {"labels": classes, "ids": ids, "rows of features": rows, "rows of influences": moves}
+    columns = {"labels": classes, "ids": ids, **{f"rows of {name}": table for name, table in rows.items()}}
     for name, column in {**columns, "probabilities": chances}.items():
         if column is not None and len(column) != count:
             raise errors.LengthMismatch(
@@ -79,9 +80,8 @@ def select(
         )
     if min_per_class < 0:
         raise errors.SettingInvalid(f"min_per_class = {min_per_class} must be a number of samples, 0 or more")
-    for name, table in (("features", rows), ("influences", moves)):
-        if table is not None and name in chosen.needed(resolved):
-            table.check_finite()
+    for name in rows.keys() & chosen.needed(resolved):
+        rows[name].check_finite()
     problem = Problem(
         values,
         kept_count(count, ratio),
@@ -91,7 +91,6 @@ def select(
         None if class_error is None or names is None else _class_errors(class_error, names),
         hard,
         seed,
-        influences=moves,
     )
     order, problem = _by_id(problem, ids)
 

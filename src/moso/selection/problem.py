@@ -1,6 +1,7 @@
 """What a selector is given."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -10,7 +11,6 @@ from numpy.typing import NDArray
 
 from moso import errors
 from moso.data.samples import id_keys
-from moso.errors import MosoError
 from moso.scores.score import Hard
 from moso.selection.feature_rows import Features
 
@@ -21,19 +21,19 @@ class Problem:
 
     Samples are in the order of their ids, whatever the order of the user's rows: a stable sort breaks ties by id,
     and results do not depend on the order of the data. `labels` number the classes without gaps, `class_error`
-    has a number for each; `hard` says at which end of the scores the hard samples are.
+    has a number for each; `rows` are evidence of one row of numbers per sample, by name;
+    `hard` says at which end of the scores the hard samples are.
     """
 
     scores: NDArray[np.float64]
     budget: int
     labels: NDArray[np.int64] | None = None
-    features: Features | None = None
+    rows: Mapping[str, Features] = field(default_factory=dict)
     probability: NDArray[np.float64] | None = None
     class_error: NDArray[np.float64] | None = None
     hard: Hard | None = None
     seed: int = 0
     ids: NDArray[Any] | None = None
-    influences: Features | None = None
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -61,9 +61,8 @@ class Problem:
             scores=self.scores[positions],
             budget=budget,
             labels=None if self.labels is None else self.labels[positions],
-            features=None if self.features is None else self.features.subset(positions),
+            rows={name: one.subset(positions) for name, one in self.rows.items()},
             probability=None if self.probability is None else self.probability[positions],
-            influences=None if self.influences is None else self.influences.subset(positions),
             ids=positions if self.ids is None else self.ids[positions],
         )
 
@@ -73,17 +72,11 @@ class Problem:
             raise lacking(selector, "labels")
         return self.labels
 
-    def features_for(self, selector: str) -> Features:
-        """The features, or an error that says who needs them."""
-        if self.features is None:
-            raise lacking(selector, "features")
-        return self.features
-
-    def influences_for(self, selector: str) -> Features:
-        """The influences on the parameters, or an error that says who needs them."""
-        if self.influences is None:
-            raise lacking(selector, "influences")
-        return self.influences
+    def rows_for(self, selector: str, evidence: str = "features") -> Features:
+        """One row of numbers per sample of this evidence, or an error that says who needs them."""
+        if evidence not in self.rows:
+            raise lacking(selector, evidence)
+        return self.rows[evidence]
 
     def finite_scores(self, selector: str) -> NDArray[np.float64]:
         """The scores, refused where they are infinite: selectors that compute with them cannot."""
@@ -95,7 +88,8 @@ class Problem:
         return self.scores
 
 
-EVIDENCE = {
+# How the caller of `select` gives what selectors ask for.
+_ARGUMENTS = {
     "scores": "scores, one number a sample",
     "labels": "labels=, one class a sample",
     "features": "features=, one row of numbers a sample",
@@ -106,10 +100,11 @@ EVIDENCE = {
 }
 
 
-def lacking(selector: str, evidence: str) -> MosoError:
+def lacking(selector: str, evidence: str) -> errors.MosoError:
     """The error for a selector without what it needs.
 
     >>> str(lacking("balanced", "labels"))
     "selector 'balanced' needs labels=, one class a sample"
     """
-    return errors.EvidenceMissing(f"selector {selector!r} needs {EVIDENCE[evidence]}")
+    other = f"evidence={{{evidence!r}: ...}}, one row of numbers per sample"
+    return errors.EvidenceMissing(f"selector {selector!r} needs {_ARGUMENTS.get(evidence, other)}")

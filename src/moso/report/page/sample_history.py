@@ -10,9 +10,9 @@ from moso.errors import MosoError
 from moso.evidence import read_terms
 from moso.evidence.dynamics import Dynamics
 from moso.evidence.features import is_written, read_features
+from moso.evidence.layout import part_name
 from moso.report.page.page_columns import Column, quantised
 from moso.report.page.sample_columns import Columns
-from moso.results.layout import part_name
 from moso.results.reading import Run
 from moso.scores import agreement
 

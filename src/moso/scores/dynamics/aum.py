@@ -15,12 +15,13 @@ Source: Pleiss et al., Identifying Mislabeled Data using the Area Under the Marg
 import numpy as np
 from numpy.typing import NDArray
 
+from moso.evidence_kinds.training_dynamics import DYNAMICS
 from moso.scores.dynamics.windows import over_samples
 from moso.scores.score import Score, ScoreInput
 
 
 def _compute(given: ScoreInput) -> NDArray[np.float64]:
-    return over_samples(given.dynamics().column("margin"), lambda margins: margins.mean(axis=0))
+    return over_samples(given.read(DYNAMICS).column("margin"), lambda margins: margins.mean(axis=0))
 
 
 AUM = Score(

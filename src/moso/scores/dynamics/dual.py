@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from moso.evidence_kinds.training_dynamics import DYNAMICS
 from moso.scores.dynamics.windows import over_samples, shortened, windows
 from moso.scores.score import Score, ScoreInput
 from moso.settings import Settings
@@ -47,12 +48,12 @@ def dual(probability: NDArray[np.float64], window: int = 10) -> NDArray[np.float
 
 def mean_probability(given: ScoreInput, settings: DualSettings) -> NDArray[np.float64]:
     """The mean probability of each sample's label over the epochs looked at: what the selector `beta` asks for."""
-    column = given.dynamics().column("probability")[: settings.epochs]
+    column = given.read(DYNAMICS).column("probability")[: settings.epochs]
     return over_samples(column, lambda rows: rows.mean(axis=0))
 
 
 def _compute(given: ScoreInput, settings: DualSettings) -> NDArray[np.float64]:
-    column = given.dynamics().column("probability")[: settings.epochs]
+    column = given.read(DYNAMICS).column("probability")[: settings.epochs]
     return over_samples(column, lambda rows: dual(rows, settings.window))
 
 

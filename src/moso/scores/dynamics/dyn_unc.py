@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from moso.evidence_kinds.training_dynamics import DYNAMICS
 from moso.scores.dynamics.windows import over_samples, shortened, windows
 from moso.scores.score import Score, ScoreInput
 from moso.settings import Settings
@@ -40,7 +41,9 @@ def dynamic_uncertainty(probability: NDArray[np.float64], window: int = 10) -> N
 
 
 def _compute(given: ScoreInput, settings: DynUncSettings) -> NDArray[np.float64]:
-    return over_samples(given.dynamics().column("probability"), lambda rows: dynamic_uncertainty(rows, settings.window))
+    return over_samples(
+        given.read(DYNAMICS).column("probability"), lambda rows: dynamic_uncertainty(rows, settings.window)
+    )
 
 
 DYN_UNC = Score(

@@ -16,6 +16,7 @@ Source: Toneva et al., An Empirical Study of Example Forgetting during Deep Neur
 import numpy as np
 from numpy.typing import NDArray
 
+from moso.evidence_kinds.training_dynamics import DYNAMICS
 from moso.scores.dynamics.windows import over_samples
 from moso.scores.score import Score, ScoreInput
 
@@ -31,7 +32,7 @@ def forgetting_events(correct: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _compute(given: ScoreInput) -> NDArray[np.float64]:
-    return over_samples(given.dynamics().column("correct"), forgetting_events)
+    return over_samples(given.read(DYNAMICS).column("correct"), forgetting_events)
 
 
 FORGETTING = Score(

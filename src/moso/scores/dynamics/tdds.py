@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from moso.evidence_kinds.training_dynamics import DYNAMICS
 from moso.scores.dynamics.windows import over_samples, shortened, windows
 from moso.scores.score import Score, ScoreInput
 from moso.settings import Settings
@@ -69,7 +70,7 @@ def dual_depth(changes: NDArray[np.float64], window: int = 10, decay: float = 0.
 
 
 def _compute(given: ScoreInput, settings: TddsSettings) -> NDArray[np.float64]:
-    changes = given.dynamics().column(settings.column)[: settings.epochs]
+    changes = given.read(DYNAMICS).column(settings.column)[: settings.epochs]
     return over_samples(changes, lambda rows: dual_depth(rows, settings.window, settings.decay))
 
 

@@ -48,7 +48,7 @@ def d2(problem: Problem, settings: D2Settings) -> NDArray[np.int64]:
     """`budget` samples, in the order in which they were kept."""
     scores = problem.finite_scores("d2")
     scores = scores - min(0.0, float(scores.min()))
-    graph = neighbour_graph(*nearest(problem.features_for("d2"), settings.neighbours))
+    graph = neighbour_graph(*nearest(problem.rows_for("d2"), settings.neighbours))
     if settings.squared:
         graph.data **= 2
     forward = csr_array((np.exp(-settings.gamma_forward * graph.data), graph.indices, graph.indptr), graph.shape)

@@ -40,7 +40,7 @@ def herding(problem: Problem, settings: HerdingSettings) -> NDArray[np.int64]:
     """`budget` samples, the mean of each class near that of all its samples."""
 
     def herd(part: Problem) -> NDArray[np.int64]:
-        mean = part.features_for("herding").mean()
+        mean = part.rows_for("herding").mean()
         parts = blocks(part, settings.block, "herding")
         return np.concatenate([where[_follow(one, mean, settings.rule)] for where, one in parts])
 
@@ -48,7 +48,7 @@ def herding(problem: Problem, settings: HerdingSettings) -> NDArray[np.int64]:
 
 
 def _follow(problem: Problem, mean: NDArray[np.float64], rule: str) -> NDArray[np.int64]:
-    away = problem.features_for("herding").take(np.arange(len(problem))) - mean
+    away = problem.rows_for("herding").take(np.arange(len(problem))) - mean
     gram = Gram(away)
     # With every x written as mu + z, both rules are: argmax of fixed(x) - sum over the chosen of <z, z_i>.
     gain = -gram.squared_norms / 2 if rule == "mean" else away @ mean

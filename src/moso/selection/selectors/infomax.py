@@ -49,7 +49,7 @@ def infomax(problem: Problem, settings: InfoMaxSettings) -> NDArray[np.int64]:
     worth = (scores - low) / width if width > 0 else np.zeros(len(scores))
     kept = []
     for where, part in blocks(problem, settings.partition, "infomax"):
-        likeness = likeness_matrix(part.features_for("infomax"), settings.neighbours)
+        likeness = likeness_matrix(part.rows_for("infomax"), settings.neighbours)
         gains = climb(worth[where], likeness, part.budget, settings.weight, settings.iterations)
         kept.append(where[np.argsort(-gains, kind="stable")[: part.budget]])
     return np.concatenate(kept)

@@ -41,7 +41,7 @@ def k_center(problem: Problem, settings: KCenterSettings) -> NDArray[np.int64]:
 
 
 def _farthest_first(problem: Problem) -> NDArray[np.int64]:
-    points = problem.features_for("k-center").take(np.arange(len(problem))).astype(np.float64)
+    points = problem.rows_for("k-center").take(np.arange(len(problem))).astype(np.float64)
     # Distances from inner products lose digits with the distance from the origin: the middle goes there.
     gram = Gram(points - points.mean(axis=0))
     centres = np.empty(problem.budget, dtype=np.int64)

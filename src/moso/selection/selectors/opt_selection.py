@@ -1,7 +1,8 @@
 """`opt`: remove the samples that, all together, move the network least (OPT).
 
 Believes that the network trained without a redundant set of samples is nearly the same network. With s_z the influence
-of removing z on the parameters (`scores/opt.py`), which for a set add up, and w_z in {0, 1} for kept and removed:
+of removing z on the parameters (`evidence/influences.py`), which for a set add up, and w_z in {0, 1} for kept and
+removed:
 
     fixed size     minimise | sum_z w_z s_z |_2     so that  sum_z w_z = removed
     fixed bound    maximise   sum_z w_z             so that  | sum_z w_z s_z |_2 <= bound
@@ -51,9 +52,9 @@ class OptSettings(Settings):
 
 def opt(problem: Problem, settings: OptSettings) -> NDArray[np.int64]:
     """`budget` samples; what is removed moves the parameters little."""
-    kept, moved = [], np.zeros(problem.influences_for("opt").dimension)
+    kept, moved = [], np.zeros(problem.rows_for("opt", "influences").dimension)
     for where, part in blocks(problem, settings.block, "opt"):
-        points = part.influences_for("opt").take(np.arange(len(part))).astype(np.float64)
+        points = part.rows_for("opt", "influences").take(np.arange(len(part))).astype(np.float64)
         removed = _Removal(points, moved, len(part) - part.budget).best(settings, part.seed, int(part.keys[0]))
         kept.append(where[~removed])
         moved = moved + points[removed].sum(axis=0)
@@ -138,7 +139,7 @@ def distance_moved(influences: Any, kept: NDArray[np.int64]) -> float:
 def _problem(influences: Any, seed: int) -> Problem:
     rows = Features(influences)
     rows.check_finite()
-    return Problem(np.zeros(len(rows)), len(rows), influences=rows, seed=seed)
+    return Problem(np.zeros(len(rows)), len(rows), rows={"influences": rows}, seed=seed)
 
 
 class _Removal:

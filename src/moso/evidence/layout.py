@@ -34,33 +34,3 @@ def replay_folder(home: Path, name: str) -> Path:
 def dynamics_folder(home: Path, name: str) -> Path:
     """Where the dynamics of a training are; those of a reference keep its name whoever was trained for it."""
     return home / "dynamics" / (reference_name(0) if name == part_name(0) else name)
-
-
-def early_path(home: Path, reference: int, what: str) -> Path:
-    """Where the numbers of a reference's early epoch are: `errors` or `norms`."""
-    return home / "terms" / reference_name(reference) / f"early-{what}.npz"
-
-
-def features_path(home: Path) -> Path:
-    """Where the features of the first reference are."""
-    return home / "features" / f"{reference_name(0)}.npy"
-
-
-def final_path(home: Path, column: str) -> Path:
-    """Where a column of what the trained first reference says is."""
-    return home / "predictions" / reference_name(0) / f"{column}.npy"
-
-
-def influences_path(home: Path) -> Path:
-    """Where the influences on the first reference's parameters are."""
-    return home / "features" / "influences.npy"
-
-
-def embedding_path(home: Path) -> Path:
-    """Where the embedding of a seed is."""
-    return home / "features" / "embedding.npy"
-
-
-def adjoint_path(home: Path, part: int) -> Path:
-    """Where the adjoint of a partition is kept."""
-    return home / "adjoint" / f"{part_name(part)}.npz"

@@ -1,0 +1,106 @@
+"""The embedding that knows nothing of labels: trained here, the user's own, or a pretrained network's.
+
+It is written once per seed, `features/embedding.npy` with a note beside it, whatever it comes from: a run has all that
+its scores were made of.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moso import errors
+from moso.data.samples import Samples
+from moso.data.sources.registry import may_have_pictures
+from moso.evidence.arrays import writing
+from moso.evidence_kinds.given_embedding import pretrained_features, read_embedding
+from moso.evidence_kinds.kind import Measuring, Price, RunSettings
+from moso.evidence_kinds.reference_features import NotedFeatures
+from moso.files import clear_away, write_json
+from moso.training.loop import TrainingData
+from moso.training.recipe import TrainingRecipe
+from moso.training.self_supervised import RECIPE, Unlabelled, self_supervised_features
+from moso.training.two_views import Distortion
+
+TRAINED = "trained"
+# Copies of a sample in every forward and backward pass of a training without labels.
+_VIEWS = 2
+
+
+class LabelFreeEmbedding(NotedFeatures):
+    """Features of a network that was trained without labels, or of the user's own."""
+
+    name = "embedding"
+    description = "an embedding"
+    network = "own"
+    moment = "final"
+    file = "features/embedding.npy"
+    decided_by = ("embedding",)
+
+    def measure(self, given: Measuring) -> None:
+        """Train it, read it, or look through a pretrained network."""
+        c, train = given.settings, given.train
+        rows: NDArray[np.float32]
+        if c.embedding == TRAINED:
+            rows = self._trained(given)
+        elif c.embedding.startswith("timm:"):
+            view, everything = train.evaluation_view(), np.arange(len(train))
+            rows = pretrained_features(c.embedding, view, everything, loader_workers=given.loader_workers)
+        else:
+            rows = read_embedding(c.embedding, train.ids)
+        path = self.path(given.home)
+        with writing(path, rows.shape, np.float32) as file:
+            file[:] = rows
+        note = {"format": 1, "samples": len(rows), "width": rows.shape[1], "embedding": c.embedding, "seed": given.seed}
+        how = {"network": c.model, "recipe": unlabelled(c.surrogate).recipe.model_dump()}
+        write_json(path.with_suffix(".json"), {**note, **(how if c.embedding == TRAINED else {})})
+
+    def _trained(self, given: Measuring) -> NDArray[np.float32]:
+        train, position = given.train, given.home / "state" / self.name / "position.safetensors"
+        rows = self_supervised_features(
+            given.initial_network(),
+            TrainingData(train.evaluation_view(), np.arange(len(train)), train.keys),
+            unlabelled(given.settings.surrogate),
+            seed=given.seed,
+            checkpoints=given.checkpoints(position),
+            loader_workers=given.loader_workers,
+            progress=given.progress,
+        )
+        clear_away(position.parent)
+        return rows
+
+    def price(self, settings: RunSettings) -> Price | None:
+        """A training that sees every sample twice."""
+        if settings.embedding != TRAINED:
+            return None
+        epochs = unlabelled(settings.surrogate).recipe.epochs
+        what = f"an embedding of {{samples}} samples without labels, {epochs} epochs"
+        return Price(epochs=_VIEWS * epochs, what=what, work="embeddings", stage="train")
+
+    def problem(self, settings: RunSettings, method: str, selector: str) -> str | None:
+        """What two views of a text or of a table's row are, nobody agrees on."""
+        if settings.embedding != TRAINED or may_have_pictures(settings.dataset):
+            return None
+        return (
+            f"method {method!r} trains an embedding on pictures, and {settings.dataset} has none; "
+            "give --embedding FILE with features"
+        )
+
+    def check(self, settings: RunSettings, train: Samples) -> None:
+        """Refuse to train an embedding on what is no picture."""
+        if settings.embedding == TRAINED and len(train.shape) != 3:
+            raise errors.PicturesRequired(
+                f"an embedding is trained on pictures, but inputs are of shape {train.shape}; "
+                "give --embedding FILE with features"
+            )
+
+
+def unlabelled(surrogate: TrainingRecipe) -> Unlabelled:
+    """How the embedding is trained: as long as a surrogate, at most 20 epochs, and mirrored only where it is."""
+    recipe = RECIPE.changed(
+        epochs=min(RECIPE.epochs, surrogate.epochs),
+        warmup_epochs=min(RECIPE.warmup_epochs, surrogate.epochs / 10),
+        channels_last=surrogate.channels_last,
+    )
+    return Unlabelled(recipe, Distortion(mirror="flip" in surrogate.augmentation))
+
+
+EMBEDDING = LabelFreeEmbedding()

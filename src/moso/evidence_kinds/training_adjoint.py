@@ -1,0 +1,87 @@
+"""The adjoint: what leaving a sample out does to the risk, by differentiating the surrogates' trainings.
+
+On disk `adjoint/part-000.npz`, and on the way `state/part-000/`. Checkpoints for the replay are left by training where
+somebody asked for the adjoint, and go when it is there.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from moso.adjoint import AdjointTerms, Replay, ReplayRecorder, adjoint_sweep, read_adjoint, write_adjoint
+from moso.evidence.layout import part_name, replay_folder
+from moso.evidence_kinds.kind import EvidenceKind, Measuring, Price, RunSettings, SeedRun
+
+# What the adjoint of a training takes, in trainings, and what every probe adds (docs/adjoint.md).
+RUNS = 5.5
+PER_PROBE = 2.5
+
+
+class TrainingAdjoint(EvidenceKind[Sequence[AdjointTerms]]):
+    """What the derivative of every partition's training says."""
+
+    name = "adjoint"
+    description = "the adjoint of a training run"
+    network = "surrogate"
+    moment = "replay"
+    file = "adjoint/part-{index:03d}.npz"
+    decided_by = ("partitions", "probes")
+    decided_if_changed = {"risk": "train"}  # noqa: RUF012 - nobody writes to it
+    missing = "the training was not differentiated"
+    is_kept = True
+
+    def measure(self, given: Measuring) -> None:
+        """Differentiate the training of one partition's surrogate, from its last update to its first."""
+        c, name = given.settings, part_name(given.index)
+        folder, total = replay_folder(given.home, name), given.total_steps(given.index)
+        replay = Replay(
+            folder,
+            given.initial_network(),
+            given.training_data(),
+            c.surrogate,
+            given.seed,
+            total,
+            given.loss,
+            given.loader_workers,
+        )
+        terms = adjoint_sweep(
+            replay,
+            given.risk(),
+            evaluation_view=given.train.evaluation_view(),
+            probes=c.probes,
+            position=given.home / "state" / name / "adjoint.safetensors",
+            seconds=given.checkpoint_seconds,
+            progress=given.progress,
+            label=f"adjoint {given.index + 1}/{c.partitions}, seed {given.seed}",
+        )
+        write_adjoint(self.path(given.home, given.index), terms)
+        ReplayRecorder(folder, total).remove()
+
+    def read(self, given: SeedRun, column: str = "") -> list[AdjointTerms]:
+        """The adjoints of every partition."""
+        paths = [self.path(given.home, part) for part in range(given.settings.partitions)]
+        return [read_adjoint(self.found(path)) for path in paths]
+
+    def price(self, settings: RunSettings) -> Price:
+        """So many trainings."""
+        epochs = (RUNS + PER_PROBE * settings.probes) * settings.surrogate.epochs
+        what = f"the adjoint of {{steps}} steps, {settings.probes} probes"
+        return Price(epochs=epochs, what=what, work="adjoint")
+
+    def problem(self, settings: RunSettings, method: str, selector: str) -> str | None:
+        """A replay has to give the same bits."""
+        if settings.surrogate.precision == "float32":
+            return None
+        return (
+            f"method {method!r} differentiates training in float32, not in {settings.surrogate.precision}; "
+            "use a recipe with precision 'float32'"
+        )
+
+    def provenance(self, given: SeedRun) -> dict[str, object]:
+        """A probe's noise belongs to the score: the mean standard error beside the spread of what it blurs."""
+        if given.settings.probes < 2:
+            return {"standard_error": None}
+        return {"standard_error": [float(np.sqrt(np.mean(part.score_variance()))) for part in self.read(given)]}
+
+
+ADJOINT = TrainingAdjoint()

@@ -1,0 +1,139 @@
+"""Networks that leave evidence as pieces of work: the surrogate of a partition, a reference on all of the data.
+
+References are what published methods take their evidence from. The first is trained like a surrogate, to the end, from
+the same recorded w_0; with a single partition it *is* that partition's surrogate. Further ones start elsewhere and are
+trained up to the early epoch, for scores that average initialisations. Each is trained only if a chosen score or
+selector needs what it leaves.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from moso.evidence import Recorder, terms_path, write_terms
+from moso.evidence.estimators import IN_RUN
+from moso.evidence.layout import piece_name, reference_name
+from moso.evidence_kinds.step_terms import TERMS
+from moso.evidence_kinds.training_adjoint import ADJOINT
+from moso.progress import Progress
+from moso.randomness import key
+from moso.run.job import Job
+from moso.run.pieces import PartitionPiece, Piece
+from moso.run.training import Training, at_start, is_trained, train_network
+from moso.training.in_run import InRun
+from moso.training.loop import Callback
+from moso.training.recording import RecordTrajectory
+
+
+@dataclass(frozen=True)
+class TrainSurrogate(PartitionPiece):
+    """Train the surrogate of one partition; it leaves its trajectory, its history, its network and what was asked."""
+
+    columns: tuple[str, ...] = ()
+    early: bool = False
+    final: bool = False
+    replay: bool = False
+
+    kind = "train"
+    stage = "train"
+
+    @property
+    def name(self) -> str:
+        """The partition's name."""
+        return piece_name(self.seed, self.folder)
+
+    def training(self, job: Job) -> tuple[Path, Training]:
+        """The seed's folder, and what is to be trained and left."""
+        home, positions = job.directory.of_seed(job.configuration, self.seed), job.partitions(self.seed)[self.part]
+        replay = self.replay and not ADJOINT.is_complete(home, self.part)
+        left = self.columns, self.early, self.final
+        return home, Training(self.seed, self.folder, positions, self.seed, *left, replay=replay)
+
+    def is_complete(self, job: Job) -> bool:
+        """Whether all is there that the training was to leave."""
+        return is_trained(*self.training(job))
+
+    def perform(self, job: Job, progress: Progress) -> None:
+        """Train, unless it is trained."""
+        home, training = self.training(job)
+        if is_trained(home, training):
+            return
+        in_run = job.configuration.estimator == IN_RUN
+        train_network(
+            job,
+            progress,
+            training,
+            at_start(job, self.seed),
+            recording=_in_run(job, self.seed, self.part) if in_run else _recording(job, home, training),
+            label=f"surrogate {self.part + 1}/{job.configuration.partitions}, seed {self.seed}",
+        )
+
+
+@dataclass(frozen=True)
+class TrainReference(Piece):
+    """Train a reference: the first to the end, others up to the early epoch."""
+
+    seed: int
+    reference: int
+    columns: tuple[str, ...] = ()
+
+    kind = "reference"
+    stage = "train"
+
+    @property
+    def name(self) -> str:
+        """The reference's name."""
+        return piece_name(self.seed, reference_name(self.reference))
+
+    def training(self, job: Job) -> tuple[Path, Training]:
+        """The seed's folder, and what is to be trained and left."""
+        everything, first = np.arange(len(job.data.train)), self.reference == 0
+        name, own = reference_name(self.reference), reference_seed(self.seed, self.reference)
+        training = Training(self.seed, name, everything, own, self.columns, early=True, final=first, whole=first)
+        return job.directory.of_seed(job.configuration, self.seed), training
+
+    def is_complete(self, job: Job) -> bool:
+        """Whether all is there that the training was to leave."""
+        return is_trained(*self.training(job))
+
+    def perform(self, job: Job, progress: Progress) -> None:
+        """Train, unless it is trained."""
+        _, training = self.training(job)
+        model = at_start(job, self.seed) if self.reference == 0 else job.model(training.own_seed)
+        count = f"{self.reference + 1}/{job.configuration.initialisations}"
+        train_network(job, progress, training, model, label=f"reference {count}, seed {self.seed}")
+
+
+def reference_seed(seed: int, reference: int) -> int:
+    """The seed that addresses a reference's start, batches and augmentation: the first one's is the pipeline's own.
+
+    >>> reference_seed(3, 0), reference_seed(3, 1) == reference_seed(3, 2)
+    (3, False)
+    """
+    return seed if reference == 0 else key(seed, "initialisation", reference) % 2**31
+
+
+def _recording(job: Job, home: Path, training: Training) -> Callback:
+    """What writes the sampled steps of a partition's training as they are made."""
+    c = job.configuration
+    recorder = Recorder(
+        home / "trajectory" / training.name,
+        total_steps=job.total_steps(training.positions),
+        samples=c.time_steps,
+        seed=training.seed,
+        sampling=c.sampling,
+    )
+    return RecordTrajectory(recorder)
+
+
+def _in_run(job: Job, seed: int, part: int) -> InRun:
+    folder = TERMS.path(job.directory.of_seed(job.configuration, seed), part)
+    positions = job.partitions(seed)[part]
+    return InRun(
+        positions,
+        job.time_steps(positions, seed),
+        job.steps_per_epoch(positions),
+        lambda terms: write_terms(terms_path(folder, terms.step), terms),
+        job.parameter_filter,
+    )

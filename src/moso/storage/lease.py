@@ -63,7 +63,7 @@ def held(at: LeaseBackend | Path, expiry: float = EXPIRY_SECONDS, renew: float =
         keeping.stop()
     if keeping.lost is not None:
         raise errors.RunLocked(
-            f"{backend.place} was take over by a moso on {keeping.lost.host} (process {keeping.lost.process}) while "
+            f"{backend.place} was taken over by a moso on {keeping.lost.host} (process {keeping.lost.process}) while "
             "this one showed no sign of life; let that one finish. What was complete is kept"
         )
 

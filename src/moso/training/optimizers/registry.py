@@ -25,13 +25,13 @@ def find_rule(name: str) -> Rule:
     """The optimiser of this name.
 
     Raises:
-        MosoError: There is none.
+        UnknownName: There is none.
 
     Example:
         >>> find_rule("adma")
         Traceback (most recent call last):
         ...
-        moso.errors.MosoError: unknown optimizer 'adma'; nearest: adam, adamw (known: adam, adamw, sgd)
+        moso.errors.UnknownName: unknown optimizer 'adma'; nearest: adam, adamw (known: adam, adamw, sgd)
     """
     if name not in rules():
         raise unknown_name("optimizer", name, rules())

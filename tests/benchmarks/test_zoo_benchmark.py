@@ -10,7 +10,7 @@ import moso.gradients
 from benchmarks.scoring.compare import largest_error
 from benchmarks.zoo.__main__ import main
 from benchmarks.zoo.checks import SWITCH
-from benchmarks.zoo.compare import MOSO, RIVALS, announcements, exact_problem, own_state
+from benchmarks.zoo.compare import LATER, MOSO, RIVALS, announcements, exact_problem, own_state
 from benchmarks.zoo.networks import ZOO, find_networks
 from benchmarks.zoo.page import PAGE, RESULTS, write_page
 from benchmarks.zoo.problem import built, make
@@ -57,28 +57,29 @@ def test_rows_and_page_say_what_was_measured(tmp_path):
     main(["--only", "bare-matrices", "graph", *FEW, "--out", str(tmp_path)])
     found = json.loads((tmp_path / RESULTS).read_text())
     row = found["rows"]["bare-matrices"]
-    assert set(row["seconds"]) == {MOSO, "training", *RIVALS}
+    assert set(row["seconds"]) == {MOSO, LATER, "training", *RIVALS}
     assert row["seconds"][MOSO]["times"] == 2
     assert row["errors"][MOSO] <= 1e-5
     assert row["error_in_float64"] <= 1e-9
     assert set(row["against"]) == set(RIVALS)
     assert "GraphBatch" in found["rows"]["graph"]["refusals"]["vmap"]
-    row["seconds"][MOSO]["median"], row["against"] = 1.234, {"vmap": 0.876, "loop": 3.21}
+    row["seconds"][LATER]["median"], row["against"] = 1.234, {"vmap": 0.876, "loop": 3.21}
+    row["against_first"] = {"vmap": 0.5, "loop": 2.0}
     row["epochs"], row["slow"] = 4.56, ["Net: 3 parameters have no closed form (because)"]
-    refused = {**row, "refusals": {MOSO: "MosoError: no such layer"}, "errors": {}, "against": {}}
+    refused = {**row, "refusals": {MOSO: "MosoError: no such layer"}, "errors": {}, "against": {}, "against_first": {}}
     fails = {**refused, "refusals": {MOSO: "IndexError: out of range"}}
     wrong = {**row, "errors": {**row["errors"], MOSO: 0.5, "loop": 0.5}}
     found["rows"] = {"one": row, "two": refused, "three": fails, "four": wrong}
     (tmp_path / RESULTS).write_text(json.dumps(found))
     assert write_page(tmp_path) == tmp_path / PAGE
     page = (tmp_path / PAGE).read_text()
-    assert "| 1.23 | **0.88** | 3.21 | 4.6 |" in page
+    assert "| 1.23 | **0.88** | 0.50 | 3.21 | 4.6 |" in page
     assert "| 3 parameters have no closed form |" in page
     assert "refused: MosoError: no such layer |" in page
     assert "**fails**: IndexError: out of range |" in page
     assert "3.21 (wrong) | 4.6 | 5e-01 **wrong**" in page
     assert "moso refuses or fails on 2: two, three. It errs by more than 1e-05 on 1: four." in page
-    assert "Of 2 on which `vmap(grad)` runs, moso is slower on 2: one (0.88), four (0.88)." in page
+    assert "Of 2 on which `vmap(grad)` runs, moso is slower on 2: one (0.88), four (0.88); at the first" in page
 
 
 def test_networks_that_are_not_asked_for_stay(tmp_path):

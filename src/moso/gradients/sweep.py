@@ -183,7 +183,7 @@ def _swept_slowly(point: Point, plan: Plan, batch: Any, total: Tensors, norms: T
     kept: dict[str, list[torch.Tensor]] = {name: [] for name in plan.others if keeps}
     for gradients in plan.slow(point.only(plan.others), batch):
         for name, gradient in gradients.items():
-            pieces[name].append(wide(gradient.flatten(1)).square().sum(1))
+            pieces[name].append(wide(squares(gradient)))
             total[name] += gradient.sum(0)
             if keeps:
                 kept[name].append(gradient)

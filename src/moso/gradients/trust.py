@@ -121,7 +121,8 @@ def _small_plan(point: Point, routes: Routes, batch: Any) -> Plan | None:
     forms save nothing there, and so few gradients can be kept for the second sweep.
     """
     numbers = sum(value.numel() for value in point.trained.values())
-    if not routes.derived or numbers > SMALL_NUMBERS or len(routes.derived) < len(point.trained) / 2:
+    derived = sum(point.trained[name].numel() for name in routes.derived)
+    if numbers > SMALL_NUMBERS or 2 * derived < numbers:
         return None
     slow = vmap_route(point, first_samples(batch))
     return None if slow is None else Plan(Routes(), tuple(point.trained), slow)

@@ -51,10 +51,9 @@ def adds_up(mean: Tensors, dots: NDArray[np.float64], groups: Groups, rough: boo
         groups: Parameter names per group.
         rough: Whether half precision was involved.
 
-    Example:
-        >>> mean = {"weight": torch.tensor([3.0, 4.0])}
-        >>> adds_up(mean, np.array([[20.0, 30.0]]), (("weight",),)), adds_up(mean, np.array([[20.0, 40.0]]), (("weight",),))
-        (True, False)
+    >>> mean = {"weight": torch.tensor([3.0, 4.0])}
+    >>> adds_up(mean, np.array([[20.0, 30.0]]), (("weight",),)), adds_up(mean, np.array([[20.0, 40.0]]), (("weight",),))
+    (True, False)
     """
     tolerance = _tolerance(mean, rough)
     return all(
@@ -80,17 +79,16 @@ class Audit:
     """
 
     def __init__(self, point: Point) -> None:
-        """Seed the draw with a value of the network's first parameter, so that different moments draw different
-        samples.
-        """
+        """Seed the draw with the network's first parameter, so that each moment of training draws other samples."""
         self.rough = False
         address = float(next(iter(point.trained.values())).flatten()[0].real) if point.trained else 0.0
         self._random = generator("audit", repr(address))
         self._kept: list[_Sample] = []
 
     def look(self, batch: Any, start: int) -> None:
-        """Show the audit a batch whose first sample is number `start`; reservoir sampling keeps one sample of all
-        shown.
+        """Show the audit a batch, whose first sample is number `start`.
+
+        Reservoir sampling: every sample shown so far is the kept one with the same probability.
         """
         size = batch_length(batch)
         if start == 0 or self._random.random() * (start + size) < size:
@@ -123,9 +121,7 @@ class Audit:
             )
 
     def _signed_passes(self, point: Point, groups: Groups, direction: Tensors, dots: NDArray[np.float64]) -> bool:
-        """Return whether autograd's `V . grad(sum s_z l_z)` is `sum s_z (V . g_z)` for the neighbours of the drawn
-        sample.
-        """
+        """Return whether autograd's `V . grad(sum s_z l_z)` is `sum s_z (V . g_z)` for neighbours of the sample."""
         if not self._kept:
             return True
         sample = self._kept[0]
@@ -171,9 +167,7 @@ class Audit:
 
 
 def _among_neighbours(point: Point, sample: _Sample) -> tuple[torch.Tensor, Tensors, int]:
-    """Return the losses of a sample and its neighbours, the leaves, and the position in the batch of the first
-    neighbour.
-    """
+    """Return the losses of a sample and its neighbours, the leaves, and where in the batch the neighbours start."""
     count, size = batch_length(sample.batch), SIGNED
     while True:
         start = max(0, min(sample.number - size // 2, count - size))

@@ -273,8 +273,7 @@ def _slowly(point: Point, batch: Any) -> Knowledge:
 
 
 class _blaming:  # noqa: N801 - used as a statement
-    """Turn any error of the user's network into a `MosoError` that names the sample, with its cause (context manager).
-    """
+    """Context manager: any error of the user's network becomes a `MosoError` that names the sample."""
 
     def __init__(self, point: Point, batch: Any, before: int) -> None:
         self.point, self.batch, self.before = point, batch, before

@@ -22,9 +22,7 @@ Slow = Callable[[Point, Any], Iterator[Tensors]]
 
 
 def gradients_of_one(point: Point, one: Any) -> tuple[torch.Tensor, Tensors]:
-    """Return losses and summed gradients of a batch (mostly of one sample) by plain autograd, the reference for all
-    else.
-    """
+    """Return losses ``[batch]`` and summed gradients of a batch by plain autograd: the reference for all else."""
     leaves = {name: value.detach().requires_grad_() for name, value in point.trained.items()}
     losses = point.losses(leaves, one)
     gradients = {name: torch.zeros_like(value) for name, value in point.trained.items()}

@@ -264,9 +264,7 @@ class _Sums:
             self._keep(call, gradient, pieces)
 
     def _is_small(self, call: Call, once: Set[str], b: torch.Tensor) -> bool:
-        """Return whether per-sample gradients of a call's parameters need less memory than its input and output
-        gradient.
-        """
+        """Return whether the per-sample gradients of a call need less memory than its input and output gradient."""
         places = call.places.values()
         if len(once) < len(places) or any(place.tensor is not None or place.rows is not None for place in places):
             return False

@@ -65,9 +65,7 @@ class Knowledge:
     mended: set[str] = field(default_factory=set)
 
     def uncompared(self, count: int) -> Apart:
-        """Return a function that gives the parameters whose calls, by their signature, were never compared with
-        autograd.
-        """
+        """Return a function that gives the parameters whose call signature was never compared with autograd."""
 
         def apart(signature: Signature, changing: frozenset[str]) -> frozenset[str]:
             return frozenset(

@@ -96,8 +96,7 @@ class Point:
         return result
 
     def values(self, trained: Tensors) -> Tensors:
-        """Return all tensors by their name in a module whose attribute `model` is the network, with `trained` as given.
-        """
+        """Return all tensors by their name in a module that has the network as `model`, with `trained` as given."""
         values = {
             f"model.{name}": torch.view_as_complex(value) if name in self.complex_names else value
             for name, value in {**self.fixed, **trained}.items()

@@ -78,9 +78,7 @@ def _derived(watching: Watching) -> frozenset[str]:
 
 
 def _layout_of(several: list[torch.Size], fewer: list[torch.Size], count: int) -> Layout | None:
-    """Return where the batch dimension is in all of a parameter's outputs, seen with `count` samples and with one
-    fewer.
-    """
+    """Return the batch dimension of all of a parameter's outputs, from runs with `count` samples and with one fewer."""
     if not several or len(several) != len(fewer):
         return None
     found = {_layout(one, other, count) for one, other in zip(several, fewer, strict=True)}
@@ -109,8 +107,7 @@ def _folds(point: Point, layouts: dict[str, Layout], probe: Any) -> dict[str, Fo
 
 
 def spread_shapes(value: torch.Tensor) -> Iterator[tuple[int, ...]]:
-    """Yield the shapes ``[1, ...]`` in which a parameter may be broadcast: its own, or with leading dimensions added.
-    """
+    """Yield the shapes ``[1, ...]`` in which a parameter may be broadcast: its own, or with leading ones added."""
     if value.ndim and len(value) == 1:
         yield tuple(value.shape)
     for more in range(4):

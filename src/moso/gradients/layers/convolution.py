@@ -20,7 +20,8 @@ from moso.gradients.layers.operation import Call, Each, Operation, Sums, scaled
 
 # The second form pays off where its T^2 (patch + out) operations are below this share of the first form's.
 GRAM_SHARE = 0.5
-# Up to this number of input channels, as in a first layer, patches are written out: grouped kernels are slow there.
+# Up to this number of input channels, as in a first layer, patches are written out: the libraries' convolutions are
+# slow with so few.
 FEW_CHANNELS = 4
 
 

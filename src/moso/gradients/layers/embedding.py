@@ -31,8 +31,7 @@ def _sums(call: Call, a: torch.Tensor, b: torch.Tensor, scales: torch.Tensor) ->
 
 
 def _holds(given: Mapping[str, Any]) -> bool:
-    """Return whether the gradient is the plain one: `max_norm` changes the table, `scale_grad_by_freq` mixes samples.
-    """
+    """Return whether the gradient is plain: `max_norm` changes the table, `scale_grad_by_freq` mixes samples."""
     return given.get("max_norm") is None and not given.get("scale_grad_by_freq") and not given.get("sparse")
 
 
@@ -43,8 +42,7 @@ embedding = Operation(
 
 
 def _bags(call: Call, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return row indices ``[batch, length]`` and the output gradient that reaches each, zero beyond the end of a bag.
-    """
+    """Return row indices ``[batch, length]`` and the output gradient that reaches each, zero beyond a bag's end."""
     given = call.given
     rows, length = given["input"], len(given["weight"])
     offsets, weights = given.get("offsets"), given.get("per_sample_weights")

@@ -38,9 +38,7 @@ def _sums(call: Call, a: torch.Tensor, b: torch.Tensor, scales: torch.Tensor) ->
 
 
 def _gradients(call: Call, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """Return gradients of the call's actual weight, ``[batch, out, ...]``, and of the parameters with one number per
-    channel.
-    """
+    """Return the gradients of the call's actual weight, ``[batch, out, ...]``, and of all parameters per channel."""
     weight, bias = dict(convolution.each(call, a, b))["weight"], b.flatten(3).sum((1, 3))
     small = {"norm_bias": bias}
     if "norm_weight" in call.places:

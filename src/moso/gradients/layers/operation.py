@@ -1,5 +1,4 @@
-"""The interface of closed forms: a call with its input and output gradient in, per-sample gradients or their sums out.
-"""
+"""The interface of closed forms: from a call's input and output gradient to per-sample gradients or their sums."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -79,9 +78,7 @@ class Call:
         return tensor
 
     def sample_first(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Move the samples to the front: ``[batch, merged, ...]``, with the dimension that they were merged with
-        second.
-        """
+        """Move the samples to the front: ``[batch, merged, ...]``; `merged` is what they were merged with."""
         match self.layout:
             case "first":
                 return tensor.reshape(self.batch, -1, *tensor.shape[1:])

@@ -113,8 +113,7 @@ def _bias(name: str) -> str:
 
 
 def folded_arguments(fold: Fold, given: Mapping[str, Any], values: Mapping[str, torch.Tensor]) -> dict[str, Any]:
-    """Return the arguments of a convolution with its batch-norm folded in, and the tensors that its closed form needs.
-    """
+    """Return the arguments of a convolution with its batch-norm folded in, and what its closed form needs besides."""
     plain, own = given["weight"], given.get("bias")
     inverse = torch.rsqrt(values[fold.variance] + fold.epsilon)
     scale = inverse if fold.weight is None else inverse * values[fold.weight]

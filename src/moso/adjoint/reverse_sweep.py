@@ -174,8 +174,7 @@ class _Sweep:
 
 
 def _signs(replay: Replay, probes: int) -> NDArray[np.float64]:
-    """Return the probes ``[probes, samples]``: random signs, or the identity with at least as many probes as samples.
-    """
+    """Return the probes ``[probes, samples]``: random signs, or the identity if there are enough probes for that."""
     samples = replay.data.positions
     if probes >= len(samples):
         return np.eye(len(samples))

@@ -209,7 +209,7 @@ def first_sweep(
 
 
 def gradient_sums(point: Point, batches: Batches, groups: Groups = ()) -> tuple[Tensors, NDArray[np.float64]]:
-    """Return one shard's part of a mean: the sum of all per-sample gradients, and `|g_z|^2`, ``[groups, samples]``."""
+    """Return one shard's part of a mean: the sum of its per-sample gradients, and `|g_z|^2`, ``[groups, samples]``."""
     return _sums(point, batches, point.checked_groups(groups))[:2]
 
 

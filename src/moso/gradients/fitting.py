@@ -98,8 +98,7 @@ class Fitting:
 
     @contextmanager
     def refusing(self, piece: Any) -> Iterator[None]:
-        """Turn an out-of-memory error into `TooLargeError`, halve the size of pieces, and log it once (context
-        manager).
+        """Context manager: out of memory becomes `TooLargeError`, and pieces half as large, logged once.
 
         Raises:
             TooLargeError: Memory ran out; smaller pieces may fit.
@@ -126,6 +125,6 @@ class Fitting:
 
 
 def is_out_of_memory(problem: Exception) -> bool:
-    """Return whether an error is an out-of-memory error; on the CPU it has no class of its own."""
+    """Return whether an error is an out-of-memory error; the CPU's has no class of its own."""
     words = str(problem)
     return isinstance(problem, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in words

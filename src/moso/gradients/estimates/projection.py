@@ -100,8 +100,9 @@ class Projection:
         return whole
 
     def columns_of(self, a: torch.Tensor) -> torch.Tensor:
-        """Compute `R a`, ``[samples, positions, j]``, from inputs ``[samples, positions, columns]``; not for
-        convolutions.
+        """Compute `R a`, ``[samples, positions, j]``, from inputs ``[samples, positions, columns]``.
+
+        Not for convolutions, whose columns are shifted as well.
         """
         return a if self.right is None else a @ self.right.T
 

@@ -249,7 +249,7 @@ def ghost_dot(call: Call, b: torch.Tensor, moved: Callable[[Place], torch.Tensor
             call = replace(call, given={**call.given, "input": call.a.to(kind)})
     products = call.operation.along(call, b, own)
     products = products.real if products.is_complex() else products
-    if products.ndim > 2:  # summed in place: in channels-last format a reshape would copy
+    if products.ndim > 2:  # summed before the reshape, which would copy a channels-last tensor
         products = products.sum(tuple(range(2, products.ndim)))
     return call.by_sample(products, 0).sum(1)
 

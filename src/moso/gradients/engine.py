@@ -54,7 +54,8 @@ def time_step(point: Point, batches: Batches, groups: Groups = ()) -> TimeStep:
 
     Args:
         point: The network at one moment of its training.
-        batches: Returns an iterable over the batches; called once per sweep, in the same order each time.
+        batches: Returns an iterable over the batches, in the same order each time; called for every sweep, and again
+            when a sweep restarts.
         groups: Parameter names per group; without groups there is one group of all parameters.
 
     Returns:
@@ -131,7 +132,13 @@ def _two_sweeps(point: Point, batches: Batches, groups: Groups, slow: bool) -> T
 
 
 def squared_norms(point: Point, batches: Batches, groups: Groups = ()) -> NDArray[np.float64]:
-    """Compute `|g_z|^2` for every sample and parameter group, shape ``[groups, samples]``."""
+    """Compute `|g_z|^2` for every sample and parameter group, shape ``[groups, samples]``.
+
+    Args:
+        point: The network.
+        batches: Returns an iterable over the batches.
+        groups: Parameter names per group; without groups there is one group of all parameters.
+    """
     return first_sweep(point, batches, point.checked_groups(groups)).norms
 
 
@@ -209,7 +216,16 @@ def first_sweep(
 
 
 def gradient_sums(point: Point, batches: Batches, groups: Groups = ()) -> tuple[Tensors, NDArray[np.float64]]:
-    """Return one shard's part of a mean: the sum of its per-sample gradients, and `|g_z|^2`, ``[groups, samples]``."""
+    """Compute one shard's part of a mean gradient and of the squared norms.
+
+    Args:
+        point: The network.
+        batches: Returns an iterable over the batches of the shard.
+        groups: Parameter names per group; without groups there is one group of all parameters.
+
+    Returns:
+        The sum of all per-sample gradients by parameter name, and `|g_z|^2`, shape ``[groups, samples]``.
+    """
     return _sums(point, batches, point.checked_groups(groups))[:2]
 
 
@@ -305,7 +321,12 @@ def _zeros(point: Point) -> Tensors:
 
 
 def mean_of(point: Point, total: Tensors, count: int) -> Tensors:
-    """Divide a sum over `count` samples into the mean gradient, in the parameters' own dtype; empties `total`.
+    """Compute the mean gradient from a sum over samples, in the parameters' own dtype.
+
+    Args:
+        point: The network.
+        total: The sum, by parameter name; emptied, so that sum and mean do not both take memory.
+        count: Number of samples.
 
     Raises:
         DataEmpty: `count` is 0.

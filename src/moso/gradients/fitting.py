@@ -16,7 +16,7 @@ from moso.gradients.fallback import warn_once
 from moso.gradients.losses import batch_length, part_of
 from moso.gradients.point import Point, evaluation_mode
 
-# Bytes that a batch may save for its backward pass on a CPU; beyond this, its caches are used less and less well.
+# Bytes that a batch may save for its backward pass on a CPU; beyond this, the processor's caches help less and less.
 KEPT_BYTES = 256 * 2**20
 # The same on a GPU, as a share of its memory.
 KEPT_SHARE = 0.2

@@ -90,7 +90,7 @@ identities_hold: ContextVar[bool] = ContextVar("identities_hold", default=True)
 
 @contextmanager
 def without_identities() -> Iterator[None]:
-    """Context manager that skips the identity checks of time steps; only for measuring the cost of the checks."""
+    """Skip the identity checks of time steps (context manager); only for measuring the cost of the checks."""
     token = identities_hold.set(False)
     try:
         yield

@@ -225,7 +225,7 @@ def _batch_normalised(call: Call, b: torch.Tensor) -> Tensors:
     """Compute `sum b x_hat` and `sum b` per sample, ``[batch, channels]``."""
     positions = tuple(range(2, b.ndim))
     products, bias = call.a * b, b
-    if positions:  # summed in place, whichever the memory format
+    if positions:  # summed before a reshape, which could copy, depending on the memory format
         products, bias = products.sum(positions), b.sum(positions)
     mean, variance = call.given["running_mean"], call.given["running_var"]
     weight = (products - mean * bias) * torch.rsqrt(variance + call.given.get("eps", 1e-5))

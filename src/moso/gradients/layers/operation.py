@@ -10,8 +10,8 @@ import torch
 # Where the samples of a batch are in a call's input:
 #   first    its first dimension, alone or merged with dimensions that follow (sample-major rows)
 #   second   its second dimension
-#   inner    its first dimension, merged with a dimension before them (position-major rows)
-#   rows     its first dimension holds rows of samples that the network chose; the call says whose row each is
+#   inner    its first dimension, merged with a dimension before the samples (position-major rows)
+#   rows     its first dimension holds rows that the network selected; the call knows the sample of each row
 Layout = Literal["first", "second", "inner", "rows"]
 # First row and end row (exclusive) of a part of a parameter.
 Rows = tuple[int, int]
@@ -68,7 +68,7 @@ class Call:
     places: Mapping[str, Place]
     batch: int
     layout: Layout = "first"
-    # Shape [rows].
+    # Only for the layout "rows".
     owners: torch.Tensor | None = None
 
     @property

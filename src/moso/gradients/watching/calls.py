@@ -30,7 +30,7 @@ Signature = dict[str, tuple[Any, ...]]
 _T = torch.Tensor
 # Functions whose backward pass preserves the norm of a gradient.
 _PROPERTY = type(_T.__dict__.get("shape", vars(torch._C.TensorBase)["shape"]).__get__)
-_TRANSPOSED: list[Any] = [_T.T, _T.mT, _T.H, _T.mH]  # mypy infers the type of the property, not the descriptor
+_TRANSPOSED: list[Any] = [_T.T, _T.mT, _T.H, _T.mH]  # properties; mypy takes them for tensors
 _ISOMETRIES: frozenset[Any] = frozenset(
     {*(own.__get__ for own in _TRANSPOSED), _T.t, _T.transpose, _T.permute, _T.view, _T.reshape, _T.unsqueeze,
      _T.squeeze, _T.flatten, _T.contiguous, _T.clone, _T.movedim, torch.transpose, torch.permute, torch.reshape,
@@ -165,7 +165,7 @@ class Watching(TorchFunctionMode):
         )
 
     def _forget_overwritten(self, func: Any, args: tuple[Any, ...], output: Any) -> None:
-        """A tensor that samples were written into is no constant or place any more."""
+        """Remove a tensor that samples were written into from the constants and places."""
         if func is _T.__setitem__:
             output = args[0]
         if isinstance(output, torch.Tensor):

@@ -2,12 +2,11 @@
 
 Parameters with closed forms are detached where they meet samples, so autograd only carries gradients from layer to
 layer. The closed form of each call then computes norms and the summed gradient from the call's input and output
-gradient. A per-sample gradient is freed with its call, and only a few of them exist at one time
-(`layers/operation.py`).
+gradient. A per-sample gradient is freed with its call, and only a few exist at one time (`layers/operation.py`).
 
-Every sample's loss enters the backward pass multiplied by a random power of two, and the closed form divides by it
-again where it attributes a gradient to that sample. If a gradient is attributed to the wrong sample, the factors do not
-cancel and the sum of all gradients differs from autograd's (`trust.py`).
+Every sample's loss is multiplied by a random power of two, and the closed form divides by it again where it attributes
+a gradient to that sample. If a gradient is attributed to the wrong sample, the factors do not cancel, and the sum of
+all gradients differs from autograd's (`trust.py`).
 """
 
 from collections import defaultdict
@@ -67,10 +66,8 @@ class Kept:
 
     Attributes:
         calls: Calls in which parameters met samples, with the gradients of their outputs.
-        formed: Per-sample gradients, ``[batch, ...]``, of the parameters that were broadcast to each sample, and of
-            parameters whose gradients take less memory than their calls.
-        slow: Per-sample gradients, ``[batch, ...]``, of the parameters without closed forms; not multiplied by loss
-            weights.
+        formed: Per-sample gradients, ``[batch, ...]``, of broadcast parameters, and of those smaller than their calls.
+        slow: Per-sample gradients, ``[batch, ...]``, of parameters without closed forms, free of loss weights.
         scales: Reciprocals of the loss weights, ``[batch]``.
         leaves: The parameters as leaves of the derived tensors' autograd graph.
         bytes: Memory that the kept tensors take.
@@ -99,10 +96,7 @@ def without_identities() -> Iterator[None]:
 
 
 def loss_weights(count: int, seed: int, like: torch.Tensor) -> torch.Tensor:
-    """Draw the loss weights ``[count]``: powers of two of either sign, all sixteen values per sixteen samples.
-
-    Multiplying and dividing by a power of two does not round.
-    """
+    """Draw loss weights ``[count]``: powers of two (no rounding), either sign, all sixteen per sixteen samples."""
     if not identities_hold.get():
         return torch.ones(count).to(like)
     values = torch.tensor([sign * 2.0**power for power in range(-4, 4) for sign in (-1, 1)], dtype=torch.float64)
@@ -128,13 +122,9 @@ def sweep_batch(
         plan: How each of its parameters is treated.
         batch: The samples.
         total: Sums to accumulate into (a gradient is as large as the network, so there should be one only).
-        apart: Returns, from the calls' signatures and the parameters that may change with the batch, the parameters
-            whose sums must cover this batch only.
+        apart: Returns, from signatures and changing parameters, whose sums must cover this batch only.
         seed: Seed of the loss weights.
         room: Bytes of the batch's calls that may be kept.
-
-    Raises:
-        LossInvalid: The loss does not return one value per sample.
     """
     count = batch_length(batch)
     if not plan.routes.covered:

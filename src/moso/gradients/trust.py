@@ -92,10 +92,6 @@ _known: WeakKeyDictionary[nn.Module, list[Knowledge]] = WeakKeyDictionary()
 def knowledge_of(point: Point, batch: Any) -> Knowledge:
     """Return what is known of the network at this point; the first time, probe it with a few samples of the batch.
 
-    Args:
-        point: The network.
-        batch: The samples to probe with.
-
     Raises:
         LossInvalid: The loss does not return one value per sample.
         SamplesMixed: The loss of a sample depends on other samples of its batch.
@@ -179,7 +175,7 @@ def trusted_sweep(
 
     Args:
         point: The network.
-        known: What is known of it; learns from the comparison.
+        known: What is known of the network; learns from the comparison.
         batch: The samples.
         total: Sums to accumulate into.
         seed: Seed of the loss weights.
@@ -204,8 +200,7 @@ def trusted_sweep(
         raise RestartError from problem
     check_finite(swept)
     known.rough = known.rough or swept.rough
-    # A parameter whose gradient is zero in this batch cannot be compared on it, and adds nothing; a later batch shows
-    # it.
+    # A parameter whose gradient is zero in this batch adds nothing, and is compared on a later batch.
     doubtful = frozenset(name for name in swept.apart if bool(swept.norms[name].any()))
     wrong = set(swept.unseen)
     if wrong - swept.apart:
@@ -299,15 +294,10 @@ def _failing(point: Point, plan: Plan, batch: Any) -> set[str]:
 def find_wrong(
     point: Point, swept: Swept, names: frozenset[str], batch: Any, seen: frozenset[str] = frozenset()
 ) -> set[str]:
-    """Return those of the parameters whose gradient sums or squared norms differ from plain autograd.
+    """Return those of the parameters `names` whose gradient sums or squared norms differ from plain autograd.
 
-    Args:
-        point: The network.
-        swept: The result of the closed forms for the batch.
-        names: The parameters to compare.
-        batch: The samples.
-        seen: Parameters whose norms were compared before. Their closed forms are the same each time, so only their sums
-            are compared again.
+    The norms of `seen` parameters were compared before and follow from the same closed form, so only their sums are
+    compared again.
     """
     some = point.only(names)
     leaves = {name: value.detach().requires_grad_() for name, value in some.trained.items()}
@@ -334,8 +324,7 @@ def _wrong_norms(
         _, alone = gradients_of_one(point, one_of(batch, number))
         off = {name for name in names if not _same_norm(found[name], alone[name], largest, swept.rough)}
         if off:
-            # In a batch of one, rounding may put a ReLU on the other side of its kink: compare again within the same
-            # batch.
+            # Alone, rounding may put a ReLU on the other side of its kink: compare again within the same batch.
             together = gradients_by(losses[number], leaves, keep=True)
             wrong |= {name for name in off if not _same_norm(found[name], together[name], largest, swept.rough)}
     return wrong
@@ -359,12 +348,7 @@ def _shown_by(swept: Swept, names: frozenset[str]) -> list[int]:
 
 
 def gradients_by(number: torch.Tensor, leaves: Tensors, keep: bool = False) -> Tensors:
-    """Return the gradient of a scalar with respect to every leaf; zeros where the scalar does not depend on the leaf.
-
-    Args:
-        number: The scalar to differentiate.
-        leaves: The leaves, by name.
-        keep: Whether to retain the autograd graph.
+    """Return the gradient of a scalar by every leaf, zeros where it does not depend on one; `keep` retains the graph.
     """
     if not number.requires_grad:
         return {name: torch.zeros_like(leaf) for name, leaf in leaves.items()}
@@ -376,12 +360,7 @@ def gradients_by(number: torch.Tensor, leaves: Tensors, keep: bool = False) -> T
 
 
 def check_separate(point: Point, probe: Any) -> None:
-    """Check that the loss of a sample does not depend on the other samples of its batch.
-
-    Raises:
-        LossInvalid: The loss does not return one value per sample.
-        SamplesMixed: The samples mix, so a per-sample gradient does not exist.
-    """
+    """Raise `SamplesMixed` (or `LossInvalid`) if a sample's loss depends on the rest of its batch."""
     count = batch_length(probe)
     some = sorted({0, count - 1})
     with torch.no_grad():
@@ -405,11 +384,7 @@ def mixes() -> MosoError:
 
 
 def check_finite(swept: Swept) -> None:
-    """Check that every per-sample gradient of a batch is finite.
-
-    Raises:
-        SampleError: Names the first sample whose gradient is NaN or infinite.
-    """
+    """Raise a `SampleError` for the first sample of a batch whose gradient is NaN or infinite."""
     bad = ~torch.isfinite(torch.stack(list(swept.norms.values())).sum(0))
     if bool(bad.any()):
         first = int(bad.nonzero()[0])

@@ -348,7 +348,9 @@ def _shown_by(swept: Swept, names: frozenset[str]) -> list[int]:
 
 
 def gradients_by(number: torch.Tensor, leaves: Tensors, keep: bool = False) -> Tensors:
-    """Return the gradient of a scalar by every leaf, zeros where it does not depend on one; `keep` retains the graph.
+    """Return the gradient of a scalar by every leaf, zeros for leaves that it does not depend on.
+
+    `keep` retains the autograd graph.
     """
     if not number.requires_grad:
         return {name: torch.zeros_like(leaf) for name, leaf in leaves.items()}

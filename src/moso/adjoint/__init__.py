@@ -1,7 +1,7 @@
-"""The adjoint of training: what a sample's loss weight does to the final risk, by differentiating the run itself.
+"""The adjoint of training: how a sample's loss weight changes the final risk, by differentiating the run itself.
 
-A run is replayed from sparse checkpoints and differentiated step by step from its end to its start. Whoever wants to
-read the mathematics begins with `step.py` (one update) and `reverse_sweep.py` (all of them).
+A run is replayed from sparse checkpoints and differentiated step by step, from its end to its start. For the
+mathematics, read `step.py` (one update) and then `reverse_sweep.py` (all updates).
 """
 
 from moso.adjoint.adjoint_terms import AdjointTerms, read_adjoint, write_adjoint

@@ -1,4 +1,4 @@
-"""What the adjoint of a run leaves of each sample, on disk as `adjoint/part-000.npz`, in the order of the positions."""
+"""The per-sample results of an adjoint sweep, stored as `adjoint/part-000.npz`, in the order of the positions."""
 
 import zipfile
 from dataclasses import dataclass
@@ -13,15 +13,21 @@ from moso.files import replacing
 
 @dataclass(frozen=True)
 class AdjointTerms:
-    """First-order changes on a sample's removal from training, float64 `[samples]`.
+    """First-order changes of a risk when a sample is removed from training.
 
-    `own_risk` says that the risk is the mean loss of the very samples trained on, so that Definition 1 leaves the
-    sample out of it too. What its removal does to its own loss is then the self term `own_change`, the mean over
-    `probes` (0: not known), and `own_variance` the variance of that mean.
+    Attributes:
+        change: The change of the risk, float64, shape ``[samples]``.
+        own_risk: Whether the risk is the mean loss of the training samples, so that Definition 1 leaves the sample out
+            of the risk, too.
+        own_change: The self term, shape ``[samples]``: the change of the sample's own loss, as the mean over probes;
+            None if unknown.
+        own_variance: The variance of that mean, shape ``[samples]``.
+        probes: Number of probes; 0 if the self term is unknown.
 
-    >>> terms = AdjointTerms(np.array([0.2, 0.4]), own_risk=True, own_change=np.array([0.2, 0.0]), probes=2)
-    >>> terms.scores()  # (N change - own) / (N - 1)
-    array([0.2, 0.8])
+    Example:
+        >>> terms = AdjointTerms(np.array([0.2, 0.4]), own_risk=True, own_change=np.array([0.2, 0.0]), probes=2)
+        >>> terms.scores()  # (N change - own) / (N - 1)
+        array([0.2, 0.8])
     """
 
     change: NDArray[np.float64]
@@ -31,10 +37,10 @@ class AdjointTerms:
     probes: int = 0
 
     def scores(self) -> NDArray[np.float64]:
-        """Definition 1 to first order; without probes, with the risk of all samples in place of all but one.
+        """Return Definition 1 to first order, ``[samples]``; without probes, with the risk over all samples.
 
-        A probed self term is drawn towards its mean by as much of its spread as is noise: where the probes see nothing
-        but each other, they change nothing in the order.
+        A probed self term is shrunk towards its mean by the share of its spread that is noise. If the spread is all
+        noise, the probes do not change the order of the scores.
         """
         if self.own_change is None:
             return self.change
@@ -42,14 +48,14 @@ class AdjointTerms:
         return np.asarray((N * self.change - mean - self.trust() * (self.own_change - mean)) / (N - 1))
 
     def trust(self) -> float:
-        """The share of the spread of the self term that is not the noise of its probes, from 0 to 1."""
+        """Return the share of the self term's spread that is not noise of its probes, in ``[0, 1]``."""
         if self.own_change is None or self.own_variance is None or not np.isfinite(self.own_variance).all():
             return 1.0
         spread, noise = float(self.own_change.var()), float(self.own_variance.mean())
         return max(0.0, 1.0 - noise / spread) if spread > 0 else 1.0
 
     def score_variance(self) -> NDArray[np.float64]:
-        """The variance that the probes leave in the scores; zero without them."""
+        """Return the variance of the scores due to the probes, ``[samples]``; zero without probes."""
         if self.own_variance is None:
             return np.zeros_like(self.change)
         return np.asarray(self.own_variance * (self.trust() / (len(self.change) - 1)) ** 2)
@@ -70,7 +76,11 @@ def write_adjoint(path: Path, terms: AdjointTerms) -> None:
 
 
 def read_adjoint(path: Path) -> AdjointTerms:
-    """Read the terms of a run."""
+    """Read the terms of a run.
+
+    Raises:
+        FileUnreadable: The file is missing, damaged, or not the adjoint of a run.
+    """
     try:
         with np.load(path, allow_pickle=False) as file:
             return AdjointTerms(

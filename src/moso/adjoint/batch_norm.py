@@ -1,20 +1,20 @@
-"""Batch-norm in training mode with both of its derivatives in closed form.
+"""Batch-norm in training mode with its first and second derivative in closed form.
 
-With means `M` over everything but channels, `n` values a channel, `r = (var + eps)^(-1/2)` and `x^ = (x - M[x]) r`:
+With means `M` over everything but channels, `n` values per channel, `r = (var + eps)^(-1/2)` and `x^ = (x - M[x]) r`:
 
     y  = w x^ + b
     gx = w r (g - M[g] - x^ M[g x^])        gw = n M[g x^]        gb = n M[g]
 
-The second derivative goes back through the second line. With the projection `P[h] = h - M[h] - x^ M[h x^]`, and for
-`v`, `vw`, `vb` along `gx`, `gw`, `gb`:
+The second derivative is the backward pass of the second line. With the projection `P[h] = h - M[h] - x^ M[h x^]`, and
+for `v`, `vw`, `vb` along `gx`, `gw`, `gb`:
 
     to g:  w r P[v] + vw x^ + vb
     to w:  n r M[P[v] g]
     to x:  r (- w r M[g x^] P[v] + (vw - w r M[v x^]) P[g]) - w r^2 M[P[v] g] x^
 
-Projected first and multiplied then, nothing large cancels: a `v` is mostly mean. Autograd would find the same through
-twice as many passes over the activations. PyTorch's own second derivative is wrong in the second digit in float32 where
-this one is wrong in the sixth (a small ResNet, channels last; the largest error of a tensor by its largest entry).
+Projecting before multiplying avoids cancellation, because `v` is mostly mean. Autograd would compute the same with
+twice as many passes over the activations. In float32 PyTorch's own second derivative is wrong in the second digit, this
+one in the sixth (a small ResNet, channels-last; largest error of a tensor relative to its largest entry).
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ Three = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 class Normalise(torch.autograd.Function):
-    """`y`, and the mean and the variance (not Bessel's) of the batch, from `x`, `weight`, `bias` and `eps`."""
+    """Returns `y`, and the batch's mean and (biased) variance, from `x`, `weight`, `bias` and `eps`."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float) -> Three:
@@ -42,7 +42,7 @@ class Normalise(torch.autograd.Function):
     def backward(
         ctx: Any, g: torch.Tensor | None, along_mean: torch.Tensor | None, along_var: torch.Tensor | None
     ) -> tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None, None]:
-        """The first derivative, which knows its own."""
+        """Compute the first derivative, which is itself differentiable."""
         x, weight, mean, var = ctx.saved_tensors
         gx = gw = gb = None
         if g is not None:
@@ -58,7 +58,7 @@ class Normalise(torch.autograd.Function):
 
 
 class _Back(torch.autograd.Function):
-    """The way back through `Normalise`, as a function of `g`, `x` and the weight; `mean` and `r` follow from `x`."""
+    """The backward pass of `Normalise` as a function of `g`, `x` and the weight; `mean` and `r` follow from `x`."""
 
     @staticmethod
     def forward(
@@ -83,7 +83,7 @@ class _Back(torch.autograd.Function):
 
 
 def _projected(h: torch.Tensor, normal: torch.Tensor) -> Three:
-    """`P[h]`, `M[h]` and `M[h x^]`."""
+    """Return `P[h]`, `M[h]` and `M[h x^]`."""
     mean = h.mean(_others(h))
     centred = h - _wide(mean, h)
     along = _product(centred, normal)
@@ -99,5 +99,5 @@ def _wide(channels: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 
 
 def _product(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """The mean of a product, a channel."""
+    """Return the mean of a product per channel."""
     return (one * other).mean(_others(one))

@@ -1,4 +1,4 @@
-"""The end of training, where the way back begins: derivatives of a risk by everything that it reads of the state."""
+"""The derivative of a risk with respect to the final state of a run, where the reverse sweep begins."""
 
 import numpy as np
 import torch
@@ -17,10 +17,18 @@ from moso.gradients.risk import Asked, Risk, risk_parts
 def risk_gradients(
     model: nn.Module, state: TrainingState, risk: Risk, loss: Loss, rows: NDArray[np.float64] | None = None
 ) -> list[tuple[Tensors, Tensors]]:
-    """The derivatives of a risk by the parameters and by the buffers of a state, batch-norm's statistics among them.
+    """Compute the derivatives of risks with respect to the parameters and the floating-point buffers of a state.
 
-    For a `SampleRisk`, `rows: [risks, positions]` are the weights of several risks of the same samples; without them
-    there is one, the risk itself.
+    Args:
+        model: The network; only its architecture is used.
+        state: The state to differentiate at.
+        risk: The risk.
+        loss: Returns one loss per sample.
+        rows: For a `SampleRisk`, weights of several risks of the same samples, shape ``[risks, positions]``; None for
+            the risk alone.
+
+    Returns:
+        Per risk, the derivatives by parameter name and by buffer name (batch-norm's running statistics).
     """
     leaves = {name: value.detach().clone().requires_grad_() for name, value in state.trained.items()}
     buffers = {name: value.detach().clone() for name, value in state.buffers.items()}

@@ -1,10 +1,10 @@
-"""Running a recorded training again, from its end to its start.
+"""Replays a recorded training run, from its end to its start.
 
-While the run trains, `ReplayRecorder` writes the whole position (network and optimiser) every `ceil(sqrt(T))` updates,
-and a hash of its bits with it. Backwards, one stretch between two checkpoints after the other is trained again by the
-very same loop, its states are held in memory, and the hash at its end must be the recorded one: a drift is an error. So
-a run of T updates costs sqrt(T) checkpoints on disk, sqrt(T) states in memory and one run of recomputation; where a
-stretch does not fit into `memory`, it is recomputed twice, the first time to leave checkpoints inside it.
+During training, `ReplayRecorder` writes a checkpoint (network and optimiser) every `ceil(sqrt(T))` updates, with a hash
+of its bits. In the replay, the segments between checkpoints are trained again by the same loop, the last segment first.
+The states of a segment are held in memory, and the hash at its end must be the recorded one: a difference is an error.
+A run of T updates thus costs sqrt(T) checkpoints on disk, sqrt(T) states in memory and one run of recomputation. A
+segment that does not fit into `memory` is recomputed twice, the first time to write checkpoints inside it.
 """
 
 import copy
@@ -38,20 +38,28 @@ MEMORY_BYTES = 512 * 2**20
 
 
 class ReplayRecorder(Callback):
-    """Leaves what a replay needs while a network trains; called again after a kill it writes the same.
+    """Writes the checkpoints that a replay needs while a network trains; a resumed run writes the same ones.
 
-    >>> sorted(ReplayRecorder(Path("unused"), total_steps=10).steps)
-    [4, 8, 10]
+    Example:
+        >>> sorted(ReplayRecorder(Path("unused"), total_steps=10).steps)
+        [4, 8, 10]
     """
 
     def __init__(self, folder: Path, total_steps: int, every: int | None = None, first: int = 0) -> None:
-        """Checkpoints lie `every` updates after `first`, and at the end."""
+        """Plan the checkpoints.
+
+        Args:
+            folder: Where checkpoints are written.
+            total_steps: Number of updates of the run; the last one always has a checkpoint.
+            every: Updates between checkpoints; by default ``ceil(sqrt(total_steps))``.
+            first: The update after which counting begins.
+        """
         self.folder, self.total_steps = folder, total_steps
         self.every = every or math.ceil(math.sqrt(total_steps))
         self.steps = {*range(first + self.every, total_steps, self.every), total_steps}
 
     def after_step(self, run: TrainingRun, step: Step) -> None:
-        """Write the position if it is time to."""
+        """Write a checkpoint if one is due after this step."""
         if step.number in self.steps:
             position = position_of(run.model, run.optimizer)
             history: dict[str, Any] = {"epoch_loss": 0.0, "loss": [], "learning_rate": []}
@@ -59,14 +67,14 @@ class ReplayRecorder(Callback):
             write_state(point_path(self.folder, step.number), position, note)
 
     def is_complete(self) -> bool:
-        """Whether all checkpoints are there."""
+        """Return whether all checkpoints exist."""
         return all(point_path(self.folder, step).exists() for step in self.steps)
 
     def remove(self) -> None:
-        """Delete the checkpoints: nobody will go back again."""
+        """Delete the checkpoints, which are no longer needed."""
         for step in self.steps:
             point_path(self.folder, step).unlink(missing_ok=True)
-        # The folder may be the user's own: what is in it besides stays.
+        # The folder may be the user's own: other files in it stay.
         sweep(self.folder)
         if self.folder.exists() and not any(self.folder.iterdir()):
             self.folder.rmdir()
@@ -74,7 +82,15 @@ class ReplayRecorder(Callback):
 
 @dataclass(frozen=True)
 class Update:
-    """One update of the run: the state before it, whom it was made on, and its rate."""
+    """One update of the run.
+
+    Attributes:
+        state: The state before the update.
+        after: The state after the update.
+        positions: The samples of its batch, shape ``[batch]``.
+        batch: The batch.
+        rate: The learning rate.
+    """
 
     state: TrainingState
     after: TrainingState
@@ -85,7 +101,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Stretch:
-    """The updates after step `first`, the last one first; their batches are loaded as they are asked for."""
+    """The updates of one segment, after step `first`, in reverse order; batches are loaded lazily."""
 
     first: int
     updates: Iterator[Update]
@@ -93,7 +109,23 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Replay:
-    """A recorded run that can be run again; `start` is the network before its first update and is not changed."""
+    """A recorded run that can be replayed.
+
+    Attributes:
+        folder: The checkpoints of a `ReplayRecorder`.
+        start: The network before its first update; not changed.
+        data: The training data.
+        recipe: The training recipe, in float32.
+        seed: Seed of the run.
+        total_steps: Number of updates.
+        loss: Returns one loss per sample.
+        loader_workers: Number of data loader processes.
+        memory: Bytes of states that may be held at one time.
+
+    Raises:
+        RecipeUnsuitable: The recipe's precision is not float32.
+        TrajectoryIncomplete: Checkpoints are missing.
+    """
 
     folder: Path
     start: nn.Module
@@ -114,7 +146,11 @@ class Replay:
         self.boundaries()
 
     def boundaries(self) -> list[int]:
-        """The steps that have checkpoints, the start included; a run without them is refused."""
+        """Return the steps that have checkpoints, including 0.
+
+        Raises:
+            TrajectoryIncomplete: Checkpoints are missing.
+        """
         found = sorted(int(path.stem.removeprefix("step-")) for path in self.folder.glob("step-*.safetensors"))
         if not found or found[-1] != self.total_steps:
             raise errors.TrajectoryIncomplete(
@@ -130,13 +166,19 @@ class Replay:
         return [0, *found]
 
     def end(self) -> TrainingState:
-        """The state after the last update."""
+        """Return the state after the last update."""
         return self._state(self._checkpoint(self.total_steps), self.total_steps)
 
     def backwards(self, before: int | None = None) -> Iterator[Stretch]:
-        """The run from its end, or from the checkpoint `before`, to its start, a stretch at a time, last updates first.
+        """Yield the segments of the run in reverse order.
 
-        Every stretch is trained again from its checkpoint and must arrive at the next one bit for bit.
+        Every segment is trained again from its checkpoint, and must reproduce the next checkpoint bit for bit.
+
+        Args:
+            before: Step of the checkpoint to begin at; by default the end of the run.
+
+        Raises:
+            NotDeterministic: A segment does not reproduce its checkpoint.
         """
         marks = [mark for mark in self.boundaries() if mark <= (self.total_steps if before is None else before)]
         room = max(1, self.memory // (2 * self.end().size()))
@@ -158,7 +200,7 @@ class Replay:
         shutil.rmtree(scratch)
 
     def _stretch(self, begin: Path | None, first: int, end: Path | None, last: int) -> Stretch:
-        """Updates `last` down to `first + 1`."""
+        """Replay the updates `first + 1` to `last` and check the state at the end."""
         states = [self._state(begin, first)]
         found = ""
 
@@ -184,7 +226,7 @@ class Replay:
         return StepPlan(self.data, self.recipe, self.seed, self.total_steps)
 
     def _run(self, begin: Path | None, last: int, callback: Callback) -> None:
-        """The training loop itself, from a checkpoint up to update `last`."""
+        """Run the training loop from a checkpoint up to update `last`."""
         resumed = [] if begin is None else [Checkpoints(begin, seconds=math.inf)]
         train(
             copy.deepcopy(self.start),
@@ -201,7 +243,7 @@ class Replay:
     def _state(self, checkpoint: Path | None, step: int) -> TrainingState:
         model = copy.deepcopy(self.start)
         if self.recipe.channels_last:
-            # Dropout draws its mask in the order of memory, so the layout has to be that of training.
+            # Dropout draws its mask in memory order, so the memory format must be that of training.
             model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         run = TrainingRun(model, Optimizer(model, self.recipe), self.plan, "replay", step)
         if checkpoint is not None:

@@ -1,14 +1,15 @@
-"""The adjoint of a whole run: from the risk of the trained network back to every sample's part in it.
+"""The adjoint of a whole run: from the risk of the trained network back to the effect of every sample.
 
     lambda_T = grad R(w_T)            lambda_t = (d step_t / d state)^T lambda_{t+1}            (step.py, T times)
 
-A sample's `change` is the sum, over the updates it took part in, of what leaving it out there does to the risk.
+A sample's `change` is the sum, over the updates it took part in, of the change in risk when it is left out there.
 
-Of the training risk Definition 1 takes the mean over all *others*, `(N R - l_z) / (N - 1)`. What the sample's removal
-does to its own loss `l_z` is the **self term**, the diagonal of an N x N matrix. It matters for small N and late in
-training, and is estimated by random signs `s` (Hutchinson): with `lambda_T = sum_z s_z grad l_z` a sample's change
-times `s_z` is its self term on average. Every probe is another adjoint through the same second derivatives. With as
-many probes as samples each sample is probed by itself, and the self term is exact.
+For the training risk, Definition 1 takes the mean over all *other* samples, `(N R - l_z) / (N - 1)`. The effect of the
+sample's removal on its own loss `l_z` is the **self term**, the diagonal of an N x N matrix. It matters for small N and
+late in training, and is estimated by Hutchinson's method with random signs `s`: with `lambda_T = sum_z s_z grad l_z`,
+the expectation of a sample's change times `s_z` is its self term. Every probe is one more adjoint through the same
+second derivatives. With at least as many probes as samples, each sample is probed separately, and the self term is
+exact.
 """
 
 import time
@@ -31,9 +32,9 @@ from moso.gradients.risk import Risk, SampleRisk
 from moso.progress import Progress, silent
 from moso.randomness import hashes
 
-# How far the update as it is differentiated may be from the update as it was taken, of its length and of what it moves.
-# PyTorch's batch-norm on channels-last images is a per cent away from its own value in float64; other masks or states
-# are of the size of the update itself.
+# Allowed difference between the differentiated and the performed update, relative to the length of the update, and to
+# the size of the tensors. PyTorch's batch-norm on channels-last images differs by one per cent from its own value in
+# float64; a wrong dropout mask or a wrong state causes a difference as large as the update itself.
 TOLERANCE = 0.1
 ROUNDING = 1e-5
 
@@ -49,23 +50,41 @@ def adjoint_sweep(
     progress: Progress = silent,
     label: str = "adjoint",
 ) -> AdjointTerms:
-    """What leaving each sample out of a recorded run does to a risk, to first order, in the order of its positions.
+    """Compute the first-order change of a risk when each sample is left out of a recorded run.
 
-    Without a `risk` it is the mean loss of the samples trained on, through `evaluation_view` (or the view of training);
-    only then can there be `probes` of the self term. With a `position` a sweep that was killed goes on from there.
+    Args:
+        replay: The recorded run.
+        risk: The risk; by default the mean loss of the training samples.
+        evaluation_view: The view of the data in which the default risk is evaluated; by default that of training.
+        probes: Number of probes of the self term; only for the default risk.
+        position: File to save the sweep's position in, so that an interrupted sweep resumes from there.
+        seconds: Least time between two saves.
+        progress: Is told the number of updates that are done.
+        label: Label for `progress`.
 
-    >>> import tempfile
-    >>> from moso.adjoint.replay import ReplayRecorder
-    >>> from moso.data.views import as_view
-    >>> from moso.training.loop import StepPlan, TrainingData, train
-    >>> from moso.training.recipe import TrainingRecipe
-    >>> data = TrainingData(as_view((np.eye(4), [0, 1, 0, 1])), np.arange(4), np.arange(4, dtype=np.uint64))
-    >>> recipe = TrainingRecipe(epochs=3, batch_size=2, learning_rate=0.1, schedule="constant")
-    >>> model, folder = torch.nn.Linear(4, 2), Path(tempfile.mkdtemp())
-    >>> start = torch.nn.Linear(4, 2); _ = start.load_state_dict(model.state_dict())
-    >>> _ = train(model, StepPlan(data, recipe, seed=0), callbacks=[ReplayRecorder(folder, total_steps=6)])
-    >>> adjoint_sweep(Replay(folder, start, data, recipe, seed=0, total_steps=6)).scores().shape
-    (4,)
+    Returns:
+        The terms of every sample, in the order of `replay.data.positions`.
+
+    Raises:
+        SettingInvalid: `probes` is negative.
+        SettingsConflict: `probes` with a risk of one's own.
+        NotDeterministic: The run cannot be replayed bit for bit, or an update cannot be differentiated as performed.
+        NotDifferentiable: A layer has no second derivative.
+        TrainingDiverged: The adjoint is not finite.
+
+    Example:
+        >>> import tempfile
+        >>> from moso.adjoint.replay import ReplayRecorder
+        >>> from moso.data.views import as_view
+        >>> from moso.training.loop import StepPlan, TrainingData, train
+        >>> from moso.training.recipe import TrainingRecipe
+        >>> data = TrainingData(as_view((np.eye(4), [0, 1, 0, 1])), np.arange(4), np.arange(4, dtype=np.uint64))
+        >>> recipe = TrainingRecipe(epochs=3, batch_size=2, learning_rate=0.1, schedule="constant")
+        >>> model, folder = torch.nn.Linear(4, 2), Path(tempfile.mkdtemp())
+        >>> start = torch.nn.Linear(4, 2); _ = start.load_state_dict(model.state_dict())
+        >>> _ = train(model, StepPlan(data, recipe, seed=0), callbacks=[ReplayRecorder(folder, total_steps=6)])
+        >>> adjoint_sweep(Replay(folder, start, data, recipe, seed=0, total_steps=6)).scores().shape
+        (4,)
     """
     samples = replay.data.positions
     if probes < 0:
@@ -91,7 +110,7 @@ def adjoint_sweep(
 
 
 class _Sweep:
-    """The adjoints of a run at one step, and what the updates after it have added up to."""
+    """The adjoints of a run at one step, and the accumulated changes of the updates after it."""
 
     def __init__(self, replay: Replay, risk: Risk, signs: NDArray[np.float64], position: Path | None) -> None:
         self.replay, self.signs = replay, signs
@@ -112,7 +131,7 @@ class _Sweep:
         self.step = replay.total_steps
 
     def back(self, update: Update) -> None:
-        """Take one update back."""
+        """Propagate the adjoints back through one update."""
         found = self.function.back(update.state, update.batch, update.rate, self.adjoints)
         _check_same(update, found)
         rows = self._order[np.searchsorted(self._samples, update.positions)]
@@ -125,7 +144,7 @@ class _Sweep:
             )
 
     def terms(self, own_risk: bool) -> AdjointTerms:
-        """What is known of every sample when the start is reached."""
+        """Return the terms of every sample, once the start of the run is reached."""
         if len(self.signs) == 0:
             return AdjointTerms(self.changes[0], own_risk)
         asked = self.signs != 0
@@ -136,11 +155,11 @@ class _Sweep:
         exact = len(self.signs) >= len(self.changes[0])
         variance = np.zeros_like(mean) if exact else spread / np.maximum(count - 1, 1) / count
         if not exact and len(self.signs) == 1:
-            variance = np.full_like(mean, np.nan)  # one probe says nothing of its own spread
+            variance = np.full_like(mean, np.nan)  # the variance of a single probe is unknown
         return AdjointTerms(self.changes[0], own_risk, mean, variance, len(self.signs))
 
     def save(self, path: Path) -> None:
-        """Keep everything that is needed to go on."""
+        """Save everything that is needed to resume."""
         adjoints = {str(number): adjoint.tensors() for number, adjoint in enumerate(self.adjoints)}
         tree = {"changes": torch.from_numpy(self.changes), **adjoints}
         write_state(path, flattened(tree, "|"), {"step": self.step})
@@ -155,7 +174,7 @@ class _Sweep:
 
 
 def _signs(replay: Replay, probes: int) -> NDArray[np.float64]:
-    """The probes, `[probes, samples]`: random signs, or each sample by itself where there are as many as samples."""
+    """Return the probes ``[probes, samples]``: random signs, or the identity if there are enough probes for that."""
     samples = replay.data.positions
     if probes >= len(samples):
         return np.eye(len(samples))
@@ -165,10 +184,10 @@ def _signs(replay: Replay, probes: int) -> NDArray[np.float64]:
 
 
 def _check_same(update: Update, found: StepBack) -> None:
-    """Refuse to differentiate anything but the update that was taken.
+    """Check that the differentiated update equals the performed one.
 
-    Gradients are compared where they arrive: in the rule's first slot, or in plain SGD's parameters. Adam's parameters
-    do not tell, because it makes steps of full length out of gradients that are nothing but rounding.
+    Gradients are compared where they first arrive: in the rule's first slot, or in the parameters for plain SGD. Adam's
+    parameters cannot be compared, because Adam turns gradients that are pure rounding error into steps of full length.
     """
     before, after, taken = update.state, found.after, update.after
     pairs = [("a buffer", after.buffers, taken.buffers, before.buffers)]

@@ -1,7 +1,7 @@
-"""Batch-norm whose running statistics are values that can be differentiated.
+"""Batch-norm with differentiable running statistics.
 
-PyTorch updates them in place and outside autograd, and reads them in evaluation mode as constants. While this mode
-lasts, `F.batch_norm` is spelled out: in training mode
+PyTorch updates running statistics in place and outside of autograd, and reads them in evaluation mode as constants.
+While this mode is active, `F.batch_norm` is replaced by explicit formulas: in training mode
 
     y = (x - mean) / sqrt(var + eps) * weight + bias
     running' = (1 - momentum) * running + momentum * (mean, or var * n / (n - 1))
@@ -23,22 +23,23 @@ _DEFAULTS = {"weight": None, "bias": None, "training": False, "momentum": 0.1, "
 
 
 class RunningStatistics(TorchFunctionMode):
-    """Spells batch-norm out; `after(tensor)` is what an update makes of a running statistic.
+    """Replaces batch-norm by a differentiable one; `after(tensor)` is the updated value of a running statistic.
 
-    >>> layer = torch.nn.BatchNorm1d(2)
-    >>> with RunningStatistics() as statistics:
-    ...     _ = layer(torch.tensor([[0.0, 1.0], [2.0, 3.0]]))
-    >>> layer.running_mean.tolist(), statistics.after(layer.running_mean).detach()
-    ([0.0, 0.0], tensor([0.1000, 0.2000]))
+    Example:
+        >>> layer = torch.nn.BatchNorm1d(2)
+        >>> with RunningStatistics() as statistics:
+        ...     _ = layer(torch.tensor([[0.0, 1.0], [2.0, 3.0]]))
+        >>> layer.running_mean.tolist(), statistics.after(layer.running_mean).detach()
+        ([0.0, 0.0], tensor([0.1000, 0.2000]))
     """
 
     def __init__(self) -> None:
         super().__init__()
-        # Both, because an address is only an identity as long as its owner lives.
+        # The buffer is kept alive with its new value, because an id is unique only among living objects.
         self._updated: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def after(self, statistic: torch.Tensor) -> torch.Tensor:
-        """The value that a buffer has after the calls so far; the buffer itself where no call was about it."""
+        """Return the value of a buffer after the calls so far; the buffer itself if no call updated it."""
         return self._updated.get(id(statistic), (statistic, statistic))[1]
 
     def __torch_function__(

@@ -1,7 +1,7 @@
-"""The state of a training run between two updates, and the adjoint of it: the same tensors, of derivatives.
+"""The state of a training run between two updates, and its adjoint: the derivative with respect to each tensor.
 
 The state is everything that the next update reads and writes: the parameters, the optimiser's slots (SGD's momentum,
-Adam's two moments) and the buffers, batch-norm's running statistics among them.
+Adam's two moments) and the buffers, including batch-norm's running statistics.
 """
 
 import hashlib
@@ -20,9 +20,14 @@ _SLOT = "slot:"
 
 @dataclass(frozen=True)
 class TrainingState:
-    """What a run has after update `step`.
+    """The state of a run after update `step`.
 
-    `slots` are `{slot: {parameter: tensor}}`, without those still at zero; `counts` are the updates of each parameter.
+    Attributes:
+        step: Number of updates so far.
+        trained: The parameters, by name.
+        slots: The optimiser's slots, `{slot: {parameter: tensor}}`; slots that are still zero are missing.
+        buffers: The network's buffers, by name.
+        counts: Number of updates per parameter.
     """
 
     step: int
@@ -33,43 +38,50 @@ class TrainingState:
 
     @classmethod
     def of(cls, model: nn.Module, optimizer: Optimizer, step: int) -> "TrainingState":
-        """A copy of what the network and the optimiser hold after update `step`."""
+        """Copy the state of a network and its optimiser after update `step`."""
         trained = {name: value.detach().clone() for name, value in optimizer.parameters.items()}
         slots = {slot: {name: value.clone() for name, value in held.items()} for slot, held in optimizer.slots.items()}
         buffers = {name: value.detach().clone() for name, value in model.named_buffers()}
         return cls(step, trained, slots, buffers, dict(optimizer.counts))
 
     def slot(self, slot: str, name: str) -> torch.Tensor:
-        """A slot of a parameter: zero before the optimiser first used it."""
+        """Return a slot of a parameter; zeros before the optimiser first used it."""
         found = self.slots.get(slot, {}).get(name)
         return torch.zeros_like(self.trained[name]) if found is None else found
 
     def size(self) -> int:
-        """How many bytes it takes."""
+        """Return the size of the state in bytes."""
         held = [*self.trained.values(), *self.buffers.values(), *(v for s in self.slots.values() for v in s.values())]
         return sum(value.numel() * value.element_size() for value in held)
 
 
 @dataclass(frozen=True)
 class Adjoint:
-    """The derivative of a risk by each tensor of a state."""
+    """The derivative of a risk with respect to each tensor of a state.
+
+    Attributes:
+        trained: By parameter name.
+        slots: `{slot: {parameter: tensor}}`.
+        buffers: By buffer name.
+    """
 
     trained: Tensors
     slots: Slots
     buffers: Tensors
 
     def tensors(self) -> Tensors:
-        """All of it under one name each, to be saved."""
+        """Return all tensors in one flat dictionary, to be saved."""
         slots = {f"{_SLOT}{slot}": values for slot, values in self.slots.items()}
         return flattened({"trained": self.trained, "buffers": self.buffers, **slots}, "|")
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, torch.Tensor]) -> "Adjoint":
-        """What `tensors` gave.
+        """Restore an adjoint from the dictionary that `tensors` returned.
 
-        >>> one = Adjoint({"weight": torch.ones(1)}, {"momentum_buffer": {"weight": torch.zeros(1)}}, {})
-        >>> Adjoint.from_tensors(one.tensors()) == one
-        True
+        Example:
+            >>> one = Adjoint({"weight": torch.ones(1)}, {"momentum_buffer": {"weight": torch.zeros(1)}}, {})
+            >>> Adjoint.from_tensors(one.tensors()) == one
+            True
         """
         found = nested(tensors, "|")
         trained, buffers = found.pop("trained", {}), found.pop("buffers", {})
@@ -77,10 +89,11 @@ class Adjoint:
 
 
 def digest(position: Mapping[str, torch.Tensor]) -> str:
-    """A hash of every bit of a saved position.
+    """Return a hash of all bits of a checkpoint's tensors, as a hexadecimal string.
 
-    >>> digest({"a": torch.zeros(2)}) == digest({"a": torch.tensor([0.0, 1e-30])})
-    False
+    Example:
+        >>> digest({"a": torch.zeros(2)}) == digest({"a": torch.tensor([0.0, 1e-30])})
+        False
     """
     found = hashlib.blake2b(digest_size=16)
     for name in sorted(position):
@@ -90,5 +103,5 @@ def digest(position: Mapping[str, torch.Tensor]) -> str:
 
 
 def differentiable(buffers: Tensors) -> Tensors:
-    """The buffers that derivatives can pass through; counters cannot."""
+    """Return the floating-point buffers, which derivatives can pass through; counters are left out."""
     return {name: value for name, value in buffers.items() if value.is_floating_point()}

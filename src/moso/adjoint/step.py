@@ -1,17 +1,18 @@
-"""One update, differentiated as it was taken.
+"""One update, differentiated exactly as it was performed.
 
-An update takes the state (parameters, the optimiser's slots, buffers) and one loss weight a sample of its batch to the
-next state. Given the adjoint `lambda'` of the next state, the derivative of the final risk by it, one vector-Jacobian
-product
+An update maps the state (parameters, the optimiser's slots, buffers) and one loss weight per sample of its batch to the
+next state. Given the adjoint `lambda'` of the next state (the derivative of the final risk with respect to it), one
+vector-Jacobian product
 
     lambda = (d step / d state)^T lambda'             and            u . g_i        for every sample i of the batch
 
-gives the adjoint of this state and, through the loss weights, what every sample's gradient does to the risk; no
-gradient of a sample is ever formed. `u` is the adjoint of the batch's mean gradient: the way back through the
-optimiser, clipping included (`training/optimizers/descent.py`). The parameters' part is a second derivative of the
-losses along `u`, and the way of the batch's statistics into batch-norm's running ones (`statistics.py`).
+gives the adjoint of this state and, through the loss weights, the effect of every sample's gradient on the risk; no
+per-sample gradient is ever formed. `u` is the adjoint of the batch's mean gradient: the backward pass through the
+optimiser, including clipping (`training/optimizers/descent.py`). The parameters' part is a second derivative of the
+losses along `u`, plus the path of the batch's statistics into batch-norm's running statistics
+(`running_statistics.py`).
 
-**Leaving a sample out** of a batch of B puts the mean over the other B-1 in place of the mean, `G` becomes
+**Leaving a sample out** of a batch of B replaces the mean over B samples by the mean over the other B-1, `G` becomes
 `(B G - g_i) / (B - 1)`, so to first order the risk changes by
 
     u . (G - g_i) / (B - 1)                           (B = 1: by - u . g_i, an update without gradient)
@@ -40,13 +41,13 @@ from moso.randomness import reseed, seeded
 from moso.training.optimizers import Slots, Tensors, descend, find_rule
 from moso.training.recipe import TrainingRecipe
 
-# How far the mean of `u . g_i` may be from `u . G`, in units of the products that it is a sum of.
+# Allowed difference between the mean of `u . g_i` and `u . G`, relative to the summed magnitudes of the products.
 LINEAR = 1e-3
 
 
 @dataclass(frozen=True)
 class StepBack:
-    """What an update says when it is asked backwards."""
+    """The result of differentiating one update: the adjoints of the state before it, one per risk, and what follows."""
 
     adjoints: list[Adjoint]
     changes: NDArray[np.float64]
@@ -57,7 +58,7 @@ class StepBack:
 
 @dataclass(frozen=True)
 class Step:
-    """The updates of one run as a function of state and batch; the network lends its architecture."""
+    """The updates of one run as a function of state and batch; of the network, only the architecture is used."""
 
     model: nn.Module
     loss: Loss
@@ -65,11 +66,21 @@ class Step:
     seed: int
 
     def back(self, state: TrainingState, batch: Any, rate: float, adjoints: Sequence[Adjoint]) -> StepBack:
-        """From adjoints of the state after update `state.step + 1`, made on `batch`, to those of `state`."""
+        """Map adjoints of the state after update `state.step + 1` to adjoints of `state`.
+
+        Args:
+            state: The state before the update.
+            batch: The samples of the update.
+            rate: The learning rate.
+            adjoints: One adjoint per risk.
+
+        Raises:
+            NotDifferentiable: A layer has no second derivative.
+        """
         step = state.step + 1
         leaves = _leaves(state.trained)
         moving = _leaves(differentiable(state.buffers))
-        # Copies that are no leaves: a network may change buffers in place, and autograd follows.
+        # Non-leaf copies: a network may change buffers in place, and autograd tracks that.
         buffers = {**{name: value.clone() for name, value in state.buffers.items()}, **_copies(moving)}
         with seeded(self.seed, "training"), _plain_attention(), RunningStatistics() as statistics:
             reseed(self.seed, "update", step)
@@ -107,7 +118,7 @@ class Step:
         return StepBack(found, np.stack(changes) if changes else np.zeros((0, len(losses))), after)
 
     def _check_linear(self, mean: float, along: Tensors, gradients: Tensors) -> None:
-        """Refuse a gradient that is not linear in the loss weights: some layer let go of the graph."""
+        """Check that the gradient is linear in the loss weights; it is not if some layer detached from the graph."""
         parts = [(along[name] * gradients[name].detach()).double() for name in gradients]
         whole = sum(float(part.sum()) for part in parts)
         size = sum(float(part.abs().sum()) for part in parts)
@@ -162,7 +173,7 @@ class _Back:
 
 
 class _Descent:
-    """The optimiser's part of one update, held so that several adjoints can go back through it."""
+    """The optimiser's part of one update, kept so that several adjoints can be propagated back through it."""
 
     def __init__(self, recipe: TrainingRecipe, rate: float, state: TrainingState, gradients: Tensors) -> None:
         used = find_rule(recipe.optimizer).slots(recipe)
@@ -181,7 +192,7 @@ class _Descent:
         }
 
     def back(self, adjoint: Adjoint) -> _Back:
-        """Adjoints of parameters, gradients and slots before the optimiser's part, from those after it."""
+        """Return adjoints of parameters, gradients and slots before the optimiser's part, from those after it."""
         after = {"trained": adjoint.trained, **adjoint.slots}
         outputs = [(part, name) for part, values in self._results.items() for name in values]
         sources = [(part, name) for part, values in self._sources.items() for name in values]
@@ -196,13 +207,20 @@ class _Descent:
             )
             for (part, name), value in zip(sources, derivatives, strict=True):
                 found[part][name] = torch.zeros_like(self._sources[part][name]) if value is None else value
-        # What an update does not reach it hands on as it is.
+        # Adjoints of tensors that the update does not change pass through unchanged.
         slots = {slot: {**values, **found.get(slot, {})} for slot, values in adjoint.slots.items()}
         return _Back({**adjoint.trained, **found["trained"]}, found["gradient"], slots)
 
 
 def final_adjoint(state: TrainingState, recipe: TrainingRecipe, trained: Tensors, buffers: Tensors) -> Adjoint:
-    """The adjoint of the last state: the risk reads parameters and buffers, and no slot of the optimiser."""
+    """Return the adjoint of the last state: the risk depends on parameters and buffers, not on the optimiser's slots.
+
+    Args:
+        state: The state after the last update.
+        recipe: The training recipe, for the optimiser's slots.
+        trained: Derivatives of the risk with respect to parameters.
+        buffers: Derivatives of the risk with respect to buffers.
+    """
     used = find_rule(recipe.optimizer).slots(recipe)
     return Adjoint(
         trained, {slot: {n: torch.zeros_like(v) for n, v in state.trained.items()} for slot in used}, buffers
@@ -230,7 +248,7 @@ def _sum(first: torch.Tensor | None, second: torch.Tensor | None, like: torch.Te
 
 
 def _plain_attention() -> AbstractContextManager[None]:
-    # The fused kernels of attention have one derivative only.
+    # The fused attention kernels have no second derivative.
     return sdpa_kernel(SDPBackend.MATH)
 
 

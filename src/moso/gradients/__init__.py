@@ -1,4 +1,4 @@
-"""The gradient engine: it knows networks, layers and losses, and nothing of methods or files."""
+"""The gradient engine: it knows networks, layers and losses, but no methods and no files."""
 
 from moso.gradients.engine import (
     TimeStep,

@@ -1,9 +1,9 @@
-"""What every time step ends with: identities that a gradient given to the wrong sample cannot pass.
+"""The identities that end every time step; a gradient attributed to the wrong sample violates them.
 
-The mean of `G . g_z` is `|G|^2`. `G` is a sum in which every gradient carries the random weight of the sample it was
-given to (`sweep.py`), so the identity is about every batch, not about the sum alone. For neighbours of a sample that is
-drawn over the data, `V . grad(sum s_z l_z)` with random signs is `sum s_z (V . g_z)`. And a few samples, drawn over the
-data, are compared with plain autograd in both terms.
+The mean of `G . g_z` is `|G|^2`. In the sum `G` every gradient carries the random loss weight of the sample it was
+attributed to (`sweep.py`), so this identity checks every batch, not only the sum. For the neighbours of one randomly
+drawn sample, `V . grad(sum s_z l_z)` with random signs `s_z` equals `sum s_z (V . g_z)`. And both terms of the drawn
+sample are compared with plain autograd.
 """
 
 from dataclasses import dataclass
@@ -22,15 +22,14 @@ from moso.gradients.point import Groups, Point, Tensors, evaluation_mode
 from moso.gradients.trust import ROUGH_TOLERANCE, TOLERANCE, gradients_by, mixes
 from moso.randomness import generator
 
-# Neighbours of the audited sample, itself among them, whose products are held, with random signs, against one backward
-# pass.
+# Number of neighbours of the audited sample, including itself, that the signed identity is checked on.
 SIGNED = 16
-# What float32 may be off by, as a share of the largest sample's product; of its norm, the square.
+# Rounding error of float32, relative to the largest product `V . g_z`; squared, relative to the largest squared norm.
 ROUNDING = 1e-6
 
 
 def squared_sizes(direction: Tensors, groups: Groups) -> list[float]:
-    """`|V|^2`, one number per group."""
+    """Return `|V|^2`, one number per group."""
     return [sum(_squared(direction[name]) for name in group if name in direction) for group in groups]
 
 
@@ -44,7 +43,13 @@ def _tolerance(direction: Tensors, rough: bool) -> float:
 
 
 def adds_up(mean: Tensors, dots: NDArray[np.float64], groups: Groups, rough: bool = False) -> bool:
-    """Whether the mean of `G . g_z` is `|G|^2` in every group, up to rounding.
+    """Return whether the mean of `G . g_z` is `|G|^2` in every group, up to rounding.
+
+    Args:
+        mean: `G`, by parameter name.
+        dots: `G . g_z`, shape ``[groups, samples]``.
+        groups: Parameter names per group.
+        rough: Whether half precision was involved.
 
     >>> mean = {"weight": torch.tensor([3.0, 4.0])}
     >>> adds_up(mean, np.array([[20.0, 30.0]]), (("weight",),)), adds_up(mean, np.array([[20.0, 40.0]]), (("weight",),))
@@ -59,7 +64,7 @@ def adds_up(mean: Tensors, dots: NDArray[np.float64], groups: Groups, rough: boo
 
 @dataclass(frozen=True)
 class _Sample:
-    """A sample that was met, in its batch."""
+    """A sample of the data: its position in the data, its batch, and its number in the batch."""
 
     position: int
     batch: Any
@@ -67,21 +72,24 @@ class _Sample:
 
 
 class Audit:
-    """Keeps one sample, drawn over the data, and compares its terms, and its neighbours', with plain autograd.
+    """Draws one sample from the data and compares its terms, and its neighbours', with plain autograd.
 
     Attributes:
         rough: Whether something is computed in half precision.
     """
 
     def __init__(self, point: Point) -> None:
-        """An audit at one moment of training; no two moments draw the same samples."""
+        """Seed the draw with the network's first parameter, so that each moment of training draws other samples."""
         self.rough = False
         address = float(next(iter(point.trained.values())).flatten()[0].real) if point.trained else 0.0
         self._random = generator("audit", repr(address))
         self._kept: list[_Sample] = []
 
     def look(self, batch: Any, start: int) -> None:
-        """Look at a batch, whose first sample is number `start`: every sample that was met is kept equally likely."""
+        """Show the audit a batch, whose first sample is number `start`.
+
+        Reservoir sampling: every sample shown so far is the kept one with the same probability.
+        """
         size = batch_length(batch)
         if start == 0 or self._random.random() * (start + size) < size:
             number = int(self._random.integers(size))
@@ -95,14 +103,25 @@ class Audit:
         dots: NDArray[np.float64],
         norms: NDArray[np.float64] | None,
     ) -> bool:
-        """Whether the terms `[groups, samples]` of the kept samples are those of plain autograd."""
+        """Return whether the terms of the drawn sample and its neighbours are those of plain autograd.
+
+        Args:
+            point: The network.
+            groups: Parameter names per group.
+            direction: `V`, by parameter name.
+            dots: `V . g_z`, shape ``[groups, samples]``.
+            norms: `|g_z|^2`, shape ``[groups, samples]``; None to check the products only.
+
+        Raises:
+            SamplesMixed: The loss of the drawn sample depends on its batch.
+        """
         with evaluation_mode(point.model):
             return self._signed_passes(point, groups, direction, dots) and all(
                 self._passes(point, groups, direction, dots, norms, sample) for sample in self._kept
             )
 
     def _signed_passes(self, point: Point, groups: Groups, direction: Tensors, dots: NDArray[np.float64]) -> bool:
-        """Whether `V . grad(sum s_z l_z)` by plain autograd is `sum s_z (V . g_z)` for the neighbours of a sample."""
+        """Return whether autograd's `V . grad(sum s_z l_z)` is `sum s_z (V . g_z)` for neighbours of the sample."""
         if not self._kept:
             return True
         sample = self._kept[0]
@@ -137,7 +156,8 @@ class Audit:
         loss, gradients = gradients_of_one(point, one_of(sample.batch, sample.number))
         if agree(gradients):
             return True
-        # Rounding may put a ReLU on the other side of its kink: once more among the same neighbours.
+        # In a batch of one, rounding may put a ReLU on the other side of its kink: compare again within the same
+        # neighbours.
         losses, leaves, start = _among_neighbours(point, sample)
         alone, together = float(loss[0]), float(losses[sample.number - start].detach())
         tolerance = _tolerance(gradients, self.rough)
@@ -147,7 +167,7 @@ class Audit:
 
 
 def _among_neighbours(point: Point, sample: _Sample) -> tuple[torch.Tensor, Tensors, int]:
-    """Losses of a sample and its neighbours, the leaves they depend on, and where in the batch they begin."""
+    """Return the losses of a sample and its neighbours, the leaves, and where in the batch the neighbours start."""
     count, size = batch_length(sample.batch), SIGNED
     while True:
         start = max(0, min(sample.number - size // 2, count - size))
@@ -166,7 +186,14 @@ def _product(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 
 def blame(point: Point, batch: Any, before: int, problem: Exception) -> MosoError:
-    """The error for a batch that a user's network or loss fails on, naming the sample where one fails alone."""
+    """Return the error for a batch on which the user's network or loss raises, naming the sample if one raises alone.
+
+    Args:
+        point: The network.
+        batch: The samples.
+        before: Number of samples before this batch.
+        problem: What the network or the loss raised.
+    """
     count = batch_length(batch)
     for number in range(count):
         try:

@@ -1,8 +1,8 @@
-"""What a network keeps in its attributes while it runs, put back after every pass.
+"""Attributes that a network sets while it runs (its caches), restored after every pass.
 
-Some layers keep a tensor that they computed from their parameters in evaluation mode, to have it ready for the next
-pass (LeViT's attention biases). At another moment of training that tensor is another one. Between two passes every
-attribute of every module is therefore set back to what it was before the first.
+Some layers cache a tensor that they computed from their parameters in evaluation mode (LeViT's attention biases). With
+the parameters of another moment of training the cached tensor would be wrong. Between two passes every attribute of
+every module is therefore restored to its value before the first pass.
 """
 
 from typing import Any
@@ -10,20 +10,24 @@ from typing import Any
 import torch
 from torch import nn
 
-# What every module has, PyTorch's own to manage.
+# Attributes that every module has, managed by PyTorch.
 _MANAGED = frozenset(nn.Module().__dict__)
 
 
 class Attributes:
-    """The attributes of a network's modules at one moment.
+    """A snapshot of the attributes of a network's modules.
 
-    >>> layer = nn.Linear(2, 2)
-    >>> layer.cache = {}
-    >>> before = Attributes(layer)
-    >>> layer.cache["weight"], layer.more = layer.weight * 2, 1
-    >>> before.restore()
-    >>> layer.cache, hasattr(layer, "more")
-    ({}, False)
+    Attributes:
+        tensors: The attributes that are tensors.
+
+    Example:
+        >>> layer = nn.Linear(2, 2)
+        >>> layer.cache = {}
+        >>> before = Attributes(layer)
+        >>> layer.cache["weight"], layer.more = layer.weight * 2, 1
+        >>> before.restore()
+        >>> layer.cache, hasattr(layer, "more")
+        ({}, False)
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -39,7 +43,7 @@ class Attributes:
             )
 
     def restore(self) -> None:
-        """Set every attribute back, and every list, set and dictionary that is one."""
+        """Restore every attribute, and the content of every attribute that is a list, set or dictionary."""
         for attributes, own in self._own:
             if len(attributes) != len(own) + len(_MANAGED):
                 for name in [name for name in attributes if name not in own and name not in _MANAGED]:
@@ -54,7 +58,7 @@ class Attributes:
 
 
 def _same(container: Any, content: Any) -> bool:
-    """Whether a container holds the very objects that it held."""
+    """Return whether a container holds the identical objects."""
     if len(container) != len(content):
         return False
     if isinstance(container, dict):

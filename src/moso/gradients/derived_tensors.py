@@ -1,9 +1,9 @@
-"""Tensors that are computed from parameters alone (weight norm, DoRA, a transposed weight), forward and back.
+"""Derived tensors: computed from parameters alone (weight norm, DoRA, a transposed weight).
 
-A gradient of one sample by such a tensor goes back to the parameters by a vector-Jacobian product, a batch at a time; a
-direction goes forward by a Jacobian-vector product, once for all batches of a time step that derive the same tensor.
-Rejected: letting gradients wait and taking many batches back at once. The product is bound by memory, and a batch of 32
-is what fits a processor's cache.
+A per-sample gradient with respect to a derived tensor goes back to the parameters by a vector-Jacobian product, one
+batch at a time. A direction goes forward by a Jacobian-vector product, once for all batches of a time step that derive
+the same tensor. Rejected: collecting gradients of many batches for one product. The product is memory-bound, and a
+batch of 32 is what fits a processor's cache.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,12 +13,12 @@ import torch
 from moso.gradients.layers import Place
 from moso.gradients.point import Tensors
 
-# Functions between a tensor and its parameters that two derivations are compared by.
+# Number of autograd nodes behind a derived tensor up to which two derivations are compared.
 _COMPARED = 256
 
 
 def is_view(place: Place, leaf: torch.Tensor) -> bool:
-    """Whether a place shows numbers of the parameter where they lie in memory, each at most once."""
+    """Return whether a place is a view of the parameter's memory in which each number occurs at most once."""
     tensor = place.tensor
     return (
         tensor is not None
@@ -33,7 +33,16 @@ def is_view(place: Place, leaf: torch.Tensor) -> bool:
 
 
 def back_to_parameters(place: Place, gradient: torch.Tensor, leaves: Tensors) -> Iterator[tuple[str, torch.Tensor]]:
-    """From gradients `[some, ...]` by a place to the gradients by its parameters, with their names."""
+    """Map gradients with respect to a place to gradients with respect to its parameters.
+
+    Args:
+        place: A parameter, some of its rows, or a derived tensor.
+        gradient: Per-sample gradients with respect to the place, ``[some, *place.shape]``.
+        leaves: The parameters as leaves of the derived tensor's autograd graph, by name.
+
+    Yields:
+        The name of a parameter, and the gradients with respect to it, ``[some, *parameter.shape]``.
+    """
     if place.rows is not None:
         whole = gradient.new_zeros(len(gradient), *leaves[place.name].shape)
         whole[:, slice(*place.rows)] = gradient
@@ -56,7 +65,7 @@ def back_to_parameters(place: Place, gradient: torch.Tensor, leaves: Tensors) ->
         found = torch.autograd.grad(
             place.tensor, targets, gradient, retain_graph=True, allow_unused=True, is_grads_batched=True
         )
-    except RuntimeError:  # some function on the way back knows no vmap: one sample at a time
+    except RuntimeError:  # some function in the graph has no vmap rule: one sample at a time
         rows = [
             torch.autograd.grad(place.tensor, targets, own, retain_graph=True, allow_unused=True) for own in gradient
         ]
@@ -68,9 +77,15 @@ def back_to_parameters(place: Place, gradient: torch.Tensor, leaves: Tensors) ->
 
 
 def pushed_forward(place: Place, leaves: Tensors, direction: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """How something computed from parameters moves when they move along a direction.
+    """Return the Jacobian-vector product of a derived tensor along a direction of its parameters.
 
-    The derivative of a backward pass by what it began with is the forward derivative.
+    The vector-Jacobian product is linear in its vector; differentiating it with respect to that vector gives the
+    forward derivative.
+
+    Args:
+        place: A place with a derived tensor.
+        leaves: The parameters as leaves of the derived tensor's autograd graph, by name.
+        direction: The direction, by parameter name; missing parameters do not move.
     """
     tensor = place.tensor
     assert tensor is not None
@@ -92,14 +107,14 @@ def pushed_forward(place: Place, leaves: Tensors, direction: Mapping[str, torch.
 
 
 class PushedForward:
-    """:func:`pushed_forward` along one direction for the places of many batches, which mostly derive the same."""
+    """Caches :func:`pushed_forward` along one direction over many batches, which mostly derive the same tensors."""
 
     def __init__(self, direction: Mapping[str, torch.Tensor]) -> None:
         self.direction = direction
         self._known: list[tuple[Place, torch.Tensor]] = []
 
     def __call__(self, place: Place, leaves: Tensors) -> torch.Tensor:
-        """The direction of a place."""
+        """Return the Jacobian-vector product of a place, from the cache if an equal derivation is in it."""
         for known, moved in self._known:
             if derives_the_same(known, place):
                 return moved
@@ -109,7 +124,7 @@ class PushedForward:
 
 
 def derives_the_same(one: Place, other: Place) -> bool:
-    """Whether two batches' places are the same function of the same parameters: by numbers, and by the way to them."""
+    """Return whether two batches' places are the same function of the same parameters: equal values, equal graphs."""
     if one is other:
         return True
     first, second = one.tensor, other.tensor
@@ -124,7 +139,7 @@ def derives_the_same(one: Place, other: Place) -> bool:
 
 
 def _way_back(tensor: torch.Tensor) -> tuple[str, ...] | None:
-    """The names of the functions between a tensor and its leaves; None where there are too many to compare."""
+    """Return the names of the autograd nodes between a tensor and its leaves; None if there are too many to compare."""
     found, left = [], [tensor.grad_fn]
     while left:
         node = left.pop()

@@ -1,8 +1,8 @@
 """`V . g_z` for every sample of a batch, by one of two routes.
 
-Forward mode: one derivative of the losses along `V`, no backward pass. Where some operation has no forward derivative,
-the ghost dot product: a call that is linear in its parameters contributes `b . f(a; V)`, the same call with `V`
-in place of its parameters, inside one backward pass; parameters without a closed form go the slow way.
+Forward mode: one Jacobian-vector product of the losses along `V`, no backward pass. Where some operation has no forward
+derivative, the ghost dot product: inside one backward pass, a call that is linear in its parameters contributes `b .
+f(a; V)`, the same call with `V` in place of its parameters. Parameters without a closed form use the fallback.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,17 +32,20 @@ _FUSED = RECURRENT | {F.scaled_dot_product_attention, F.multi_head_attention_for
 
 
 def route_for(point: Point, batch: Any, direction: Tensors, known: Knowledge, compared: bool = True) -> Route:
-    """The cheaper route that the network allows; where forward mode is refused, that is announced once.
+    """Return the cheaper route that the network supports; log once if forward mode is not supported.
 
-    Forward mode, except for networks with attention or recurrence: their fused kernels have no forward derivative, nor
-    have the norms around attention one in a single pass, and the ghost dot product uses the kernels of training.
+    Forward mode, except for networks with attention or recurrence: their fused kernels have no forward derivative, and
+    neither do the norms around attention in a single pass. The ghost dot product uses the kernels of training.
 
     Args:
         point: The network.
         batch: Samples to find the route with, the first time.
-        direction: `V`, by parameter.
-        known: What is known of the network, to which the route is added.
+        direction: `V`, by parameter name.
+        known: What is known of the network; the route is stored in it.
         compared: Whether a sweep over the same samples has compared the closed forms with autograd.
+
+    Returns:
+        A function from a batch to `V . g_z`, shape ``[batch]``.
     """
     if known.route is None:
         known.route = _found_route(point, first_samples(batch), direction, known)
@@ -75,7 +78,7 @@ def _prefers_backward(point: Point, probe: Any) -> bool:
 
 
 class _Fused(TorchFunctionMode):
-    """Watches for scaled dot products and recurrent networks."""
+    """Detects scaled dot products and recurrent networks."""
 
     seen = False
 
@@ -87,10 +90,10 @@ class _Fused(TorchFunctionMode):
 
 
 def _agree(folded: "Forward", probe: Any, expected: tuple[torch.Tensor, torch.Tensor]) -> bool:
-    """Whether folding changes neither the losses nor their derivatives."""
+    """Return whether folding changes neither the losses nor their derivatives."""
     try:
         found = folded(probe)
-    except RuntimeError:  # a network may rely on the layout of its activations in memory
+    except RuntimeError:  # a network may depend on the memory format of its activations
         return False
     return all(
         float((one - other).abs().max()) <= TOLERANCE * float(one.abs().max())
@@ -98,25 +101,31 @@ def _agree(folded: "Forward", probe: Any, expected: tuple[torch.Tensor, torch.Te
     )
 
 
-# From a batch to its losses and their derivatives, both `[batch]`.
+# Maps a batch to its losses and their derivatives, both ``[batch]``.
 Forward = Callable[[Any], tuple[torch.Tensor, torch.Tensor]]
 
 
 def forward_route(point: Point, direction: Tensors, folds: Mapping[str, Fold]) -> Forward:
-    """Forward mode along a `direction`, which may leave parameters out.
+    """Return forward mode along a direction, as a function from a batch to its losses and their derivatives.
 
-    >>> import torch
-    >>> from moso.tasks import cross_entropy
-    >>> model = torch.nn.Linear(2, 2)
-    >>> direction = {"bias": torch.ones(2)}  # adding the same to all outputs changes no cross-entropy
-    >>> route = forward_route(Point.of(model, cross_entropy), direction, {})
-    >>> route((torch.eye(2), torch.tensor([0, 1])))[1].abs().max() < 1e-6
-    tensor(True)
+    Args:
+        point: The network.
+        direction: `V`, by parameter name; missing parameters do not move.
+        folds: Convolutions, by the name of their weight, with their batch-norm folded in.
+
+    Example:
+        >>> import torch
+        >>> from moso.tasks import cross_entropy
+        >>> model = torch.nn.Linear(2, 2)
+        >>> direction = {"bias": torch.ones(2)}  # adding the same to all outputs changes no cross-entropy
+        >>> route = forward_route(Point.of(model, cross_entropy), direction, {})
+        >>> route((torch.eye(2), torch.tensor([0, 1])))[1].abs().max() < 1e-6
+        tensor(True)
     """
     part = point.only(direction)
     own = {*part.trained, *part.fixed}
     given = part.trained, {name: value.to(part.trained[name]) for name, value in direction.items()}
-    # What is folded is folded once, with its derivative, and not for every batch again.
+    # Folded weights and their derivatives are computed once, not per batch.
     values, tangents = _jvp(lambda trained: {**trained, **folded_values(folds, {**part.fixed, **trained})}, *given)
 
     def losses(moved: Tensors, batch: Any) -> torch.Tensor:
@@ -124,8 +133,8 @@ def forward_route(point: Point, direction: Tensors, folds: Mapping[str, Fold]) -
             return part.losses({name: value for name, value in moved.items() if name in own}, batch)
 
     def derivative(batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        # The fused kernels of attention have no forward derivative; the plain mathematics has. While functions are
-        # watched, PyTorch's own attention modules keep off their fused paths too.
+        # The fused attention kernels have no forward derivative; the plain implementation has. While a function mode is
+        # active, PyTorch's own attention modules avoid their fused paths, too.
         with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
             both: tuple[torch.Tensor, torch.Tensor] = _jvp(lambda moved: losses(moved, batch), values, tangents)
         return both
@@ -134,20 +143,20 @@ def forward_route(point: Point, direction: Tensors, folds: Mapping[str, Fold]) -
 
 
 def _jvp(function: Callable[[Tensors], Any], values: Tensors, tangents: Tensors) -> Any:
-    """The function's value and its derivative along the tangents."""
+    """Return the function's value and its derivative along the tangents."""
     return jvp(function, (values,), (tangents,))
 
 
 def backward_derivative(
     point: Point, known: Knowledge, batch: Any, direction: Tensors, compared: bool = True
 ) -> torch.Tensor:
-    """The same by the ghost dot product, `[batch]`.
+    """Compute `V . g_z` by the ghost dot product, shape ``[batch]``.
 
     Args:
         point: The network.
-        known: What is known of it; where its closed forms were not `compared`, they are now.
+        known: What is known of it; closed forms that were not compared with autograd are compared now.
         batch: The samples.
-        direction: `V`, by parameter.
+        direction: `V`, by parameter name.
         compared: Whether a sweep over this batch has compared the closed forms with autograd.
     """
     plan, count = known.plan, batch_length(batch)
@@ -186,11 +195,11 @@ def backward_derivative(
 
 
 def kept_derivative(kept: Kept, pushed: PushedForward) -> torch.Tensor:
-    """The same from what a sweep has kept of a batch's calls, without a pass through the network, `[batch]`.
+    """Compute `V . g_z`, shape ``[batch]``, from the kept calls of a batch, without a pass through the network.
 
     Args:
-        kept: What a sweep has kept.
-        pushed: Knows the direction, and how derived tensors move along it.
+        kept: The calls that a sweep has kept.
+        pushed: The direction `V`, with its cache of Jacobian-vector products of derived tensors.
     """
     direction = pushed.direction
     if not kept.calls and not kept.formed:
@@ -209,17 +218,17 @@ def kept_derivative(kept: Kept, pushed: PushedForward) -> torch.Tensor:
 def moved_along(
     place: Place, direction: Mapping[str, torch.Tensor], moved: Mapping[Place, torch.Tensor]
 ) -> torch.Tensor | None:
-    """The direction of a place: of its parameter, or what `moved` has for something computed from parameters."""
+    """Return the direction of a place: its parameter's, or the entry of `moved` for a derived tensor."""
     return direction.get(place.name) if place.tensor is None else moved[place]
 
 
 def ghost_dot(call: Call, b: torch.Tensor, moved: Callable[[Place], torch.Tensor | None]) -> torch.Tensor:
-    """`b . f(a; V)` of every sample, `[batch]`: the part of `V . g_z` that belongs to this call.
+    """Compute `b . f(a; V)` per sample, ``[batch]``: the part of `V . g_z` that belongs to this call.
 
     Args:
         call: The call.
         b: The gradient of its output.
-        moved: The direction of each of the call's places.
+        moved: Returns the direction of each of the call's places; None where the place does not move.
     """
     own: dict[str, Any] = {}
     for role in call.operation.roles:
@@ -230,17 +239,17 @@ def ghost_dot(call: Call, b: torch.Tensor, moved: Callable[[Place], torch.Tensor
         elif given is not None:
             own[role] = torch.zeros_like(given)
     if call.operation is embedding and call.given.get("padding_idx") is not None:
-        # The padding row is looked up like any other, but has no gradient.
+        # The padding row is looked up like any other row, but has no gradient.
         own["weight"] = own["weight"].clone()
         own["weight"][call.given["padding_idx"]] = 0
     if call.a.is_floating_point() and own:
-        # Under autocast a call was given what it then cast to one type.
+        # Under autocast the arguments of a call have several dtypes; the call itself cast them to one.
         kind = torch.promote_types(call.a.dtype, next(iter(own.values())).dtype)
         if call.a.dtype != kind:
             call = replace(call, given={**call.given, "input": call.a.to(kind)})
     products = call.operation.along(call, b, own)
     products = products.real if products.is_complex() else products
-    if products.ndim > 2:  # summed where they lie: channels may be last in memory, and a reshape would copy
+    if products.ndim > 2:  # summed before the reshape, which would copy a channels-last tensor
         products = products.sum(tuple(range(2, products.ndim)))
     return call.by_sample(products, 0).sum(1)
 

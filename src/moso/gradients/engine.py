@@ -1,9 +1,9 @@
-"""The engine's verbs: directional derivatives, squared norms, and a time step in two sweeps.
+"""The public functions of the gradient engine: time steps, squared norms, directional derivatives.
 
-The first sweep over the data adds up the mean gradient `G` and takes `|g_z|^2` of every sample on the way; the second
-takes `G . g_z` in forward mode, or from what the first one has kept of its calls, as far as there was room. No gradient
-of a sample outlives the layer it was formed for. A time step ends with
-identities that hold for right numbers only (`audit.py`); one that fails them is done again, one sample at a time.
+A time step takes two sweeps over the data. The first sweep accumulates the mean gradient `G` and computes `|g_z|^2` for
+every sample. The second sweep computes `G . g_z` in forward mode or, as far as memory allowed, from the calls that the
+first sweep kept. A per-sample gradient is freed as soon as its layer is done. A time step ends with identities that
+only correct numbers satisfy (`audit.py`); a time step that violates them is computed again, one sample at a time.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,13 +29,20 @@ from moso.gradients.probe import first_samples
 from moso.gradients.sweep import Kept, Swept, identities_hold
 from moso.gradients.trust import Knowledge, RestartError, forget, knowledge_of, trusted_sweep, weakly
 
-# Bytes of calls that the first sweep may keep for the second, which then needs no pass through the network for them.
+# Bytes of calls (activations and output gradients) that the first sweep may keep. The second sweep needs no pass
+# through the network for batches whose calls were kept.
 KEPT_CALLS = 512 * 2**20
 
 
 @dataclass(frozen=True)
 class TimeStep:
-    """Everything a time step needs: `G`, and two scalars per sample and parameter group, `[groups, samples]`."""
+    """The result of one time step.
+
+    Attributes:
+        mean_gradient: `G`, by parameter name.
+        dot: `G . g_z`, shape ``[groups, samples]``.
+        squared_norm: `|g_z|^2`, shape ``[groups, samples]``.
+    """
 
     mean_gradient: Tensors
     dot: NDArray[np.float64]
@@ -43,20 +50,42 @@ class TimeStep:
 
 
 def time_step(point: Point, batches: Batches, groups: Groups = ()) -> TimeStep:
-    """One time step in two sweeps over the data; without `groups` there is one group of all parameters.
+    """Compute one time step in two sweeps over the data.
 
-    >>> from moso.tasks import cross_entropy
-    >>> model = torch.nn.Linear(2, 2)
-    >>> step = time_step(Point.of(model, cross_entropy), lambda: [(torch.eye(2), torch.tensor([0, 1]))])
-    >>> step.dot.shape, step.squared_norm.shape
-    ((1, 2), (1, 2))
+    Args:
+        point: The network at one moment of its training.
+        batches: Returns an iterable over the batches, in the same order each time; called for every sweep, and again
+            when a sweep restarts.
+        groups: Parameter names per group; without groups there is one group of all parameters.
+
+    Returns:
+        `G`, and two scalars per sample and parameter group.
+
+    Raises:
+        NotDeterministic: Two passes over the same samples give different gradients.
+
+    Example:
+        >>> from moso.tasks import cross_entropy
+        >>> model = torch.nn.Linear(2, 2)
+        >>> step = time_step(Point.of(model, cross_entropy), lambda: [(torch.eye(2), torch.tensor([0, 1]))])
+        >>> step.dot.shape, step.squared_norm.shape
+        ((1, 2), (1, 2))
     """
     groups = point.checked_groups(groups)
     return surely(point, lambda slow: _two_sweeps(point, batches, groups, slow))
 
 
 def surely(point: Point, measure: Callable[[bool], TimeStep | None]) -> TimeStep:
-    """A time step that passes its identities: by closed forms or, where that one does not, one sample at a time."""
+    """Return a time step that passes its identities, with the per-sample fallback if the closed forms fail them.
+
+    Args:
+        point: The network.
+        measure: Computes a time step, or None if the identities fail; its argument is whether to take every gradient
+            one sample at a time.
+
+    Raises:
+        NotDeterministic: The identities fail one sample at a time, too.
+    """
     step = measure(False)
     if step is None:
         name = type(point.model).__name__
@@ -73,13 +102,14 @@ def surely(point: Point, measure: Callable[[bool], TimeStep | None]) -> TimeStep
 
 @dataclass(frozen=True)
 class FirstSweep:
-    """What the first sweep over the data gives.
+    """The result of the first sweep over the data.
 
     Attributes:
-        mean: `G`, by parameter.
-        norms: `|g_z|^2`, `[groups, samples]`.
-        known: How they were found.
-        kept: By the number of a batch's first sample, what is left of the batch's calls, as far as there was room.
+        mean: `G`, by parameter name.
+        norms: `|g_z|^2`, shape ``[groups, samples]``.
+        known: The knowledge of the network (closed forms, layouts) that the sweep used and extended.
+        kept: The kept calls of a batch, keyed by the position of the batch's first sample; only as far as memory
+            allowed.
     """
 
     mean: Tensors
@@ -89,7 +119,7 @@ class FirstSweep:
 
 
 def _two_sweeps(point: Point, batches: Batches, groups: Groups, slow: bool) -> TimeStep | None:
-    """A time step, or None where its numbers do not pass the identities."""
+    """Compute a time step; return None if its numbers violate the identities."""
     audit = Audit(point) if identities_hold.get() else None
     first = first_sweep(point, batches, groups, slow, KEPT_CALLS, audit)
     mean, norms = first.mean, first.norms
@@ -102,21 +132,33 @@ def _two_sweeps(point: Point, batches: Batches, groups: Groups, slow: bool) -> T
 
 
 def squared_norms(point: Point, batches: Batches, groups: Groups = ()) -> NDArray[np.float64]:
-    """`|g_z|^2` for every sample and parameter group, `[groups, samples]`."""
+    """Compute `|g_z|^2` for every sample and parameter group, shape ``[groups, samples]``.
+
+    Args:
+        point: The network.
+        batches: Returns an iterable over the batches.
+        groups: Parameter names per group; without groups there is one group of all parameters.
+    """
     return first_sweep(point, batches, point.checked_groups(groups)).norms
 
 
 def directional_derivatives(
     point: Point, batches: Batches, direction: Tensors, groups: Groups = (), first: FirstSweep | None = None
 ) -> NDArray[np.float64]:
-    """`V . g_z` for every sample and parameter group, `[groups, samples]`; `V` is any `direction`.
+    """Compute `V . g_z` for every sample and parameter group.
 
     Args:
         point: The network.
-        batches: The samples.
-        direction: `V`, by parameter.
-        groups: Names of parameters whose parts are taken apart.
-        first: What a first sweep over the same samples gave; without it the samples are audited here.
+        batches: Returns an iterable over the batches.
+        direction: `V`, by parameter name.
+        groups: Parameter names per group; one row of the result per group.
+        first: The result of a first sweep over the same samples; without it, the derivatives are audited here.
+
+    Returns:
+        The derivatives, shape ``[groups, samples]``.
+
+    Raises:
+        NotDeterministic: The audited derivatives differ from those of single samples.
     """
     groups = point.checked_groups(groups)
     parts = [{name: direction[name] for name in group} for group in groups]
@@ -130,7 +172,7 @@ def directional_derivatives(
         return torch.stack([wide(route(piece)) for route in routes]).cpu()
 
     if first is not None and sum(len(own.scales) for own in kept.values()) == first.norms.shape[1]:
-        for own in kept.values():  # nothing has to be read again
+        for own in kept.values():  # every batch was kept: no data to load again
             rows.add(torch.stack([kept_derivative(own, part) for part in pushed]).cpu().numpy())
         return rows.done()
     for batch in through(point, batches):
@@ -159,22 +201,31 @@ def directional_derivatives(
 def first_sweep(
     point: Point, batches: Batches, groups: Groups, slow: bool = False, room: int = 0, audit: Audit | None = None
 ) -> FirstSweep:
-    """`G`, `|g_z|^2` of every sample and parameter group, and how they were found, in one sweep over the data.
+    """Compute `G`, and `|g_z|^2` per sample and parameter group, in one sweep over the data.
 
     Args:
         point: The network.
-        batches: The samples.
-        groups: Names of parameters whose norms are taken apart.
+        batches: Returns an iterable over the batches.
+        groups: Parameter names per group.
         slow: Whether to take every gradient one sample at a time.
-        room: Bytes that may be kept of what calls were given.
-        audit: Is shown the samples on their way.
+        room: Bytes of calls that may be kept for the second sweep.
+        audit: Is shown every batch, so that it can draw the samples to check.
     """
     total, norms, known, kept = _sums(point, batches, groups, slow, room, audit)
     return FirstSweep(mean_of(point, total, norms.shape[1]), norms, known, kept)
 
 
 def gradient_sums(point: Point, batches: Batches, groups: Groups = ()) -> tuple[Tensors, NDArray[np.float64]]:
-    """The sum of all samples' gradients, and `|g_z|^2` of each, `[groups, samples]`: what one shard gives to a mean."""
+    """Compute one shard's part of a mean gradient and of the squared norms.
+
+    Args:
+        point: The network.
+        batches: Returns an iterable over the batches of the shard.
+        groups: Parameter names per group; without groups there is one group of all parameters.
+
+    Returns:
+        The sum of all per-sample gradients by parameter name, and `|g_z|^2`, shape ``[groups, samples]``.
+    """
     return _sums(point, batches, point.checked_groups(groups))[:2]
 
 
@@ -189,8 +240,7 @@ def _sums(
         try:
             return _swept(point, batches, groups, fitting, slow, room, audit)
         except (TooLargeError, RestartError):
-            # What an unfinished batch has added to the sums cannot be taken back: from the start, in smaller pieces
-            # or by another plan.
+            # An unfinished batch has already changed the sums. Begin again, in smaller pieces or with the new plan.
             continue
 
 
@@ -205,7 +255,8 @@ def _swept(
     for number, batch in enumerate(through(point, batches)):
         with _blaming(point, batch, seen):
             known = _slowly(point, batch) if slow and known is None else known
-            # A first batch of one sample shows too little, which later ones are looked at for.
+            # A batch of one sample does not show which dimension is the batch, so a later, larger batch is probed
+            # again.
             known = known if known is not None and (slow or known.samples > 1) else knowledge_of(point, batch)
         total = total or _zeros(point)
         if audit is not None:
@@ -214,7 +265,7 @@ def _swept(
             with _blaming(point, piece, seen), fitting.refusing(piece):
                 swept = trusted_sweep(point, known, piece, total, seed=number, room=room)
             if swept.kept is None:
-                room = 0  # what comes first is kept, so that the same data always keep the same
+                room = 0  # keep a prefix of the batches, so that the same data always keep the same calls
             else:
                 kept[seen], room = swept.kept, room - swept.kept.bytes
             depends = depends or swept.depends
@@ -231,14 +282,14 @@ def _swept(
 
 
 def _slowly(point: Point, batch: Any) -> Knowledge:
-    """No closed form at all: every gradient one sample at a time."""
+    """Return a plan without closed forms: every gradient one sample at a time."""
     names = tuple(point.trained)
     plan = Plan(Routes(), names, slow_route(point, first_samples(batch)))
     return Knowledge(weakly(point.loss), names, plan, batch_length(batch), route="backward")
 
 
 class _blaming:  # noqa: N801 - used as a statement
-    """Whatever goes wrong in a user's network becomes a `MosoError` that names the sample, with its cause."""
+    """Context manager: any error of the user's network becomes a `MosoError` that names the sample."""
 
     def __init__(self, point: Point, batch: Any, before: int) -> None:
         self.point, self.batch, self.before = point, batch, before
@@ -262,7 +313,7 @@ def _norms(swept: Swept, group: tuple[str, ...]) -> torch.Tensor:
 
 
 def _zeros(point: Point) -> Tensors:
-    """What sums begin with: at least float32. In float64 they would take more memory than a training step does."""
+    """Return zeros to accumulate into, at least float32; float64 would take more memory than a training step does."""
     return {
         name: torch.zeros_like(value, dtype=torch.promote_types(value.dtype, torch.float32))
         for name, value in point.trained.items()
@@ -270,7 +321,16 @@ def _zeros(point: Point) -> Tensors:
 
 
 def mean_of(point: Point, total: Tensors, count: int) -> Tensors:
-    """The mean gradient from a sum over `count` samples, in the parameters' own precision; the sum is used up."""
+    """Compute the mean gradient from a sum over samples, in the parameters' own dtype.
+
+    Args:
+        point: The network.
+        total: The sum, by parameter name; emptied, so that sum and mean do not both take memory.
+        count: Number of samples.
+
+    Raises:
+        DataEmpty: `count` is 0.
+    """
     if count == 0:
         raise errors.DataEmpty("there is no sample to take the mean gradient of")
     return {name: (total.pop(name) / count).to(value) for name, value in point.trained.items()}

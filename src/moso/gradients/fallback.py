@@ -1,4 +1,4 @@
-"""Gradients of single samples where there is no closed form: a chunk at a time if `vmap` can, else one by one."""
+"""Per-sample gradients without a closed form: in chunks where `vmap` supports the network, else one by one."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -13,32 +13,36 @@ from moso import errors
 from moso.gradients.losses import batch_length, map_tensors, one_of, part_of
 from moso.gradients.point import Point, Tensors
 
-# Gradients of single samples that exist at one time.
+# Bytes of per-sample gradients that exist at one time.
 CHUNK_BYTES = 256 * 2**20
 _log = logging.getLogger(__name__)
 
-# From a network at any moment of its training, and a batch, to the gradients of its samples.
+# Maps a network at any moment of its training, and a batch, to per-sample gradients, a chunk of samples at a time.
 Slow = Callable[[Point, Any], Iterator[Tensors]]
 
 
 def gradients_of_one(point: Point, one: Any) -> tuple[torch.Tensor, Tensors]:
-    """Losses and summed gradients of a batch, of one sample, by plain autograd: what all else is measured against."""
+    """Return losses ``[batch]`` and summed gradients of a batch by plain autograd: the reference for all else."""
     leaves = {name: value.detach().requires_grad_() for name, value in point.trained.items()}
     losses = point.losses(leaves, one)
     gradients = {name: torch.zeros_like(value) for name, value in point.trained.items()}
-    if losses.requires_grad:  # a sample may be one that these parameters do not touch
+    if losses.requires_grad:  # these parameters may have no part in the sample's loss
         parts = torch.autograd.grad(losses.sum(), list(leaves.values()), allow_unused=True)
         gradients.update({name: part for name, part in zip(leaves, parts, strict=True) if part is not None})
     return losses.detach(), gradients
 
 
 def slow_route(point: Point, probe: Any) -> Slow:
-    """The way to the gradients `[some, *shape]` of single samples, a few samples at a time; announced once.
+    """Return a function that yields per-sample gradients, ``[some, *shape]``, in chunks; log once that it is slower.
 
-    It is found at one moment and holds for all of them: whoever takes it says at which.
+    The route is chosen at one moment of training and is valid for all: the point is an argument of the route.
+
+    Args:
+        point: The network, restricted to the parameters without closed forms.
+        probe: A few samples to test the routes with.
 
     Raises:
-        MosoError: The gradients of single samples are not those that a batch of them has.
+        NotDeterministic: With no route do the per-sample gradients add up to the gradient of their batch.
     """
     network, some = type(point.model).__name__, next(iter(point.trained))
     whole = _gradients_of_sum(point, probe)
@@ -64,19 +68,19 @@ def slow_route(point: Point, probe: Any) -> Slow:
 
 
 def vmap_route(point: Point, probe: Any) -> Slow | None:
-    """The way to the gradients of single samples by `vmap`, where that is right."""
+    """Return the route by `vmap`, or None if it raises or its gradients do not add up."""
     whole = _gradients_of_sum(point, probe)
     try:
         return _chunked if _adds_up(_chunked, point, probe, whole) else None
-    except Exception:  # noqa: BLE001 - a user's network may raise anything under vmap; other routes are left
+    except Exception:  # noqa: BLE001 - a user's network may raise anything under vmap; other routes remain
         return None
 
 
 def _one_by_one(point: Point, batch: Any, copies: int) -> Iterator[Tensors]:
-    """Samples one after the other, in batches of one, or of two copies.
+    """Yield gradients sample by sample, in batches of one sample or of two copies of it.
 
-    PyTorch's batch-norm in evaluation mode, on the CPU, takes a wrong gradient for a batch of one whose channels are
-    last in memory; a batch of two it takes right.
+    On the CPU, PyTorch's batch-norm in evaluation mode returns a wrong gradient for a batch of one in channels-last
+    memory format; with two copies the gradient is right.
     """
     for number in range(batch_length(batch)):
         one = one_of(batch, number)
@@ -87,7 +91,7 @@ def _one_by_one(point: Point, batch: Any, copies: int) -> Iterator[Tensors]:
 
 
 def _chunked(point: Point, batch: Any) -> Iterator[Tensors]:
-    """A chunk of samples at a time, by `vmap`."""
+    """Yield gradients of a chunk of samples at a time, by `vmap`."""
     per_sample = sum(value.numel() * value.element_size() for value in point.trained.values())
     chunk = max(1, CHUNK_BYTES // per_sample)
 
@@ -97,7 +101,7 @@ def _chunked(point: Point, batch: Any) -> Iterator[Tensors]:
     together = vmap(grad(loss_of_one), in_dims=(None, 0))
     for start in range(0, batch_length(batch), chunk):
         part = part_of(batch, start, min(start + chunk, batch_length(batch)))
-        with sdpa_kernel(SDPBackend.MATH):  # the fused kernels of attention know no vmap
+        with sdpa_kernel(SDPBackend.MATH):  # the fused attention kernels have no vmap rule
             yield together(point.trained, part)
 
 
@@ -106,7 +110,7 @@ def _gradients_of_sum(point: Point, batch: Any) -> Tensors:
 
 
 def _adds_up(route: Slow, point: Point, probe: Any, whole: Tensors) -> bool:
-    """Whether the gradients of single samples add up to those of their batch, up to rounding."""
+    """Return whether the per-sample gradients add up to the gradient of their batch, up to rounding."""
     total = {name: torch.zeros_like(value) for name, value in whole.items()}
     squared = dict.fromkeys(whole, 0.0)
     for gradients in route(point, probe):
@@ -121,5 +125,5 @@ def _adds_up(route: Slow, point: Point, probe: Any, whole: Tensors) -> bool:
 
 @cache
 def warn_once(message: str) -> None:
-    """Say something once in the life of the process."""
+    """Log a warning once per process."""
     _log.warning(message.splitlines()[0])

@@ -1,7 +1,7 @@
-"""Batches that fit: how many samples to take at a time, and what to do when memory runs out all the same.
+"""Batches that fit in memory: how many samples to take at a time, and what to do when memory still runs out.
 
-The size is found from what one backward pass keeps of a sample, not by the clock, so that the same network on the same
-kind of device always takes the same batches.
+The batch size follows from the memory that one backward pass needs per sample, not from timings, so that the same
+network on the same kind of device always uses the same batches.
 """
 
 import gc
@@ -16,9 +16,9 @@ from moso.gradients.fallback import warn_once
 from moso.gradients.losses import batch_length, part_of
 from moso.gradients.point import Point, evaluation_mode
 
-# What a batch may keep for its backward pass: on a CPU beyond this, caches serve it worse and worse.
+# Bytes that a batch may save for its backward pass on a CPU; beyond this, the processor's caches help less and less.
 KEPT_BYTES = 256 * 2**20
-# On other devices, the share of their memory.
+# The same on a GPU, as a share of its memory.
 KEPT_SHARE = 0.2
 LARGEST = 1024
 
@@ -26,12 +26,17 @@ Result = TypeVar("Result")
 
 
 def batch_size_for(point: Point, some: Any) -> int:
-    """How many samples to take at a time, from what a backward pass keeps of `some` of them: a power of two.
+    """Return the number of samples to take at a time, a power of two.
 
-    >>> from moso.tasks import cross_entropy
-    >>> point = Point.of(torch.nn.Linear(2, 2), cross_entropy)
-    >>> batch_size_for(point, (torch.eye(2), torch.tensor([0, 1])))
-    1024
+    Args:
+        point: The network.
+        some: A batch; what autograd saves for its backward pass is measured.
+
+    Example:
+        >>> from moso.tasks import cross_entropy
+        >>> point = Point.of(torch.nn.Linear(2, 2), cross_entropy)
+        >>> batch_size_for(point, (torch.eye(2), torch.tensor([0, 1])))
+        1024
     """
     kept: dict[int, int] = {}
     own = {value.data_ptr() for value in (*point.trained.values(), *point.fixed.values())}
@@ -54,17 +59,25 @@ def batch_size_for(point: Point, some: Any) -> int:
 
 
 class TooLargeError(Exception):
-    """A piece did not fit in memory; smaller ones may."""
+    """A piece of a batch did not fit in memory; a smaller one may."""
 
 
 class Fitting:
-    """Takes batches in smaller and smaller pieces where they do not fit in memory."""
+    """Halves the size of pieces whenever memory runs out."""
 
     def __init__(self) -> None:
         self.most: int | None = None
 
     def pieces(self, batch: Any, work: Callable[[Any], Result]) -> Iterator[Result]:
-        """`work` of the batch, in as many pieces as have been found to fit; what did not fit is tried again."""
+        """Yield `work` of each piece of the batch, in pieces of the size that fits; retry a piece that did not fit.
+
+        Args:
+            batch: The samples.
+            work: Called with each piece.
+
+        Raises:
+            OutOfMemory: One sample alone does not fit.
+        """
         count, start = batch_length(batch), 0
         while start < count:
             stop = count if self.most is None else min(count, start + self.most)
@@ -78,14 +91,19 @@ class Fitting:
             start = stop
 
     def parts(self, batch: Any) -> Iterator[Any]:
-        """The batch in pieces of the size that has been found to fit."""
+        """Yield the batch in pieces of the size that fits."""
         count = batch_length(batch)
         for start in range(0, count, self.most or count):
             yield part_of(batch, start, min(count, start + (self.most or count)))
 
     @contextmanager
     def refusing(self, piece: Any) -> Iterator[None]:
-        """While this lasts, missing memory means that pieces must be smaller, and is announced once."""
+        """Context manager: out of memory becomes `TooLargeError`, and pieces half as large, logged once.
+
+        Raises:
+            TooLargeError: Memory ran out; smaller pieces may fit.
+            OutOfMemory: The piece is a single sample.
+        """
         try:
             yield
             return
@@ -97,7 +115,7 @@ class Fitting:
                 raise errors.OutOfMemory(
                     "the gradients of one sample alone do not fit in memory; score with a smaller network or input"
                 ) from problem
-        # Outside of the handler, where nothing holds on to what was computed.
+        # Outside of the handler, where the traceback no longer holds the tensors.
         gc.collect()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
@@ -107,6 +125,6 @@ class Fitting:
 
 
 def is_out_of_memory(problem: Exception) -> bool:
-    """Whether an error is a device's or the system's refusal of memory; the CPU's has no type of its own."""
+    """Return whether an error is an out-of-memory error; the CPU's has no class of its own."""
     words = str(problem)
     return isinstance(problem, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in words

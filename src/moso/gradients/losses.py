@@ -1,4 +1,4 @@
-"""Per-sample losses: the one seam between the engine and whatever a user trains."""
+"""Per-sample losses: the one interface between the engine and what a user trains."""
 
 from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +21,11 @@ class LossModule(nn.Module):
         self.loss = loss
 
     def forward(self, batch: Any) -> torch.Tensor:
-        """One loss per sample, `[batch]`."""
+        """Return one loss per sample, ``[batch]``.
+
+        Raises:
+            LossInvalid: The loss is no tensor of one dimension.
+        """
         losses = self.loss(self.model, batch)
         if not isinstance(losses, torch.Tensor) or losses.ndim != 1:
             shape = tuple(losses.shape) if isinstance(losses, torch.Tensor) else type(losses).__name__
@@ -31,12 +35,12 @@ class LossModule(nn.Module):
 
 @dataclass(frozen=True)
 class Collated:
-    """A batch that cannot be cut into samples: graphs in one large graph, bags with offsets, objects.
+    """A batch that cannot be sliced into samples: graphs merged into one, bags with offsets, objects.
 
     Attributes:
-        inner: What the user's collate function made of the samples.
-        count: How many samples it was made of.
-        again: Makes the batch of the samples from one position to another, both counted within this batch.
+        inner: What the user's collate function returned.
+        count: Number of samples in it.
+        again: Collates the samples from `start` to `stop` again, both counted within this batch.
     """
 
     inner: Any
@@ -45,10 +49,11 @@ class Collated:
 
 
 def is_sliceable(batch: Any, count: int) -> bool:
-    """Whether a batch of `count` samples is made of tensors whose first dimension is the samples.
+    """Return whether all tensors of a batch of `count` samples have the samples as their first dimension.
 
-    >>> is_sliceable({"x": torch.zeros(3, 2), "name": "a"}, 3), is_sliceable((torch.zeros(2, 9), torch.zeros(3)), 3)
-    (True, False)
+    Example:
+        >>> is_sliceable({"x": torch.zeros(3, 2), "name": "a"}, 3), is_sliceable((torch.zeros(2, 9), torch.zeros(3)), 3)
+        (True, False)
     """
     found = list(leaves(batch))
     tensors = [leaf for leaf in found if isinstance(leaf, torch.Tensor)]
@@ -57,7 +62,7 @@ def is_sliceable(batch: Any, count: int) -> bool:
 
 
 def leaves(batch: Any) -> Iterator[Any]:
-    """What a batch of any structure holds, however nested."""
+    """Yield the leaves of a batch of nested mappings, tuples and lists."""
     if isinstance(batch, Mapping | UserDict):
         for part in batch.values():
             yield from leaves(part)
@@ -69,10 +74,14 @@ def leaves(batch: Any) -> Iterator[Any]:
 
 
 def batch_length(batch: Any) -> int:
-    """How many samples a batch of any structure holds.
+    """Return the number of samples in a batch of any structure.
 
-    >>> batch_length({"inputs": torch.zeros(3, 2), "labels": torch.zeros(3)})
-    3
+    Raises:
+        WrongType: The batch holds no tensor.
+
+    Example:
+        >>> batch_length({"inputs": torch.zeros(3, 2), "labels": torch.zeros(3)})
+        3
     """
     if isinstance(batch, Collated):
         return batch.count
@@ -83,10 +92,11 @@ def batch_length(batch: Any) -> int:
 
 
 def map_tensors(change: Callable[[torch.Tensor], torch.Tensor], batch: Any) -> Any:
-    """A batch of any structure with `change` applied to its tensors.
+    """Apply `change` to all tensors of a batch of any structure.
 
-    >>> map_tensors(lambda tensor: tensor + 1, {"inputs": (torch.tensor([1]), "a name")})
-    {'inputs': (tensor([2]), 'a name')}
+    Example:
+        >>> map_tensors(lambda tensor: tensor + 1, {"inputs": (torch.tensor([1]), "a name")})
+        {'inputs': (tensor([2]), 'a name')}
     """
     if isinstance(batch, torch.Tensor):
         return change(batch)
@@ -94,7 +104,7 @@ def map_tensors(change: Callable[[torch.Tensor], torch.Tensor], batch: Any) -> A
         return replace(batch, inner=map_tensors(change, batch.inner))
     if isinstance(batch, Mapping):
         changed = {name: map_tensors(change, part) for name, part in batch.items()}
-        # Hugging Face's batches have attributes of their own that a loss may use.
+        # The batch classes of Hugging Face have attributes that a loss may use.
         return type(batch)(changed) if isinstance(batch, UserDict) else changed
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):
         return type(batch)(*(map_tensors(change, part) for part in batch))
@@ -104,28 +114,29 @@ def map_tensors(change: Callable[[torch.Tensor], torch.Tensor], batch: Any) -> A
 
 
 def wide(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor in float64, where sums are taken; on the CPU if its own device knows no float64.
+    """Convert a tensor to float64, in which sums are taken; on the CPU if its device does not support float64.
 
-    >>> wide(torch.ones(2)).dtype
-    torch.float64
+    Example:
+        >>> wide(torch.ones(2)).dtype
+        torch.float64
     """
     return (tensor.cpu() if tensor.device.type == "mps" else tensor).to(torch.float64)
 
 
 def part_of(batch: Any, start: int, stop: int) -> Any:
-    """The batch of the samples from `start` to `stop`."""
+    """Return the batch of the samples from `start` to `stop`."""
     if isinstance(batch, Collated):
         return batch if (start, stop) == (0, batch.count) else batch.again(start, stop)
     return map_tensors(lambda tensor: tensor[start:stop], batch)
 
 
 def one_of(batch: Any, number: int) -> Any:
-    """The batch of one that holds sample `number`."""
+    """Return a batch of one: sample `number`."""
     return part_of(batch, number, number + 1)
 
 
 def to_device(batch: Any, device: torch.device) -> Any:
-    """The batch with its tensors, and objects that know how to move, on `device`."""
+    """Move a batch's tensors, and a collated object with a method `to`, to `device`."""
     if isinstance(batch, Collated):
         inner = batch.inner.to(device) if hasattr(batch.inner, "to") else to_device(batch.inner, device)
         return Collated(inner, batch.count, lambda start, stop: to_device(batch.again(start, stop), device))

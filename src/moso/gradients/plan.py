@@ -1,4 +1,4 @@
-"""How each differentiated parameter is treated; `probe.py` finds it out, `trust.py` holds it to what autograd says."""
+"""How each differentiated parameter is treated; `probe.py` finds the routes, `trust.py` compares them with autograd."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,14 +10,14 @@ from moso.gradients.watching.folding import Fold
 
 @dataclass(frozen=True)
 class Routes:
-    """Which way each parameter goes, by name; what is in neither has no closed form.
+    """The route of each parameter, by name; a parameter in neither `layouts` nor `spread` has no closed form.
 
     Attributes:
-        layouts: The parameters with closed forms, and where samples are in the outputs of their calls.
-        spread: The parameters that are broadcast, in the shape `[1, ...]` in which they are given to each sample.
-        folds: Convolutions, by their weights, that do the work of the batch-norm behind them.
-        growing: Parameters whose calls with constants alone have an output for every sample.
-        derived: The parameters that meet samples through a tensor computed from them, which is no view of theirs.
+        layouts: Parameters with closed forms, and where the samples are in the outputs of their calls.
+        spread: Parameters that are broadcast, with the shape ``[1, ...]`` that is copied for each sample.
+        folds: Convolutions, by the name of their weight, with the batch-norm behind them folded in.
+        growing: Parameters whose calls with constants alone still have one output per sample.
+        derived: Parameters that meet samples through a derived tensor that is not a view of the parameter.
     """
 
     layouts: Mapping[str, Layout] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class Routes:
         return [*self.layouts, *self.spread]
 
     def without(self, names: set[str]) -> "Routes":
-        """The routes of all other parameters."""
+        """Return the routes of all parameters except `names`."""
         return replace(
             self,
             layouts={name: layout for name, layout in self.layouts.items() if name not in names},
@@ -43,7 +43,13 @@ class Routes:
 
 @dataclass(frozen=True)
 class Plan:
-    """The routes that hold for a network and loss, and the slow way of the parameters that have none, `others`."""
+    """The trusted routes of a network and loss, and the fallback for the parameters without a closed form.
+
+    Attributes:
+        routes: The closed forms.
+        others: Parameters without a closed form.
+        slow: Yields the per-sample gradients of `others`; None if there are none.
+    """
 
     routes: Routes
     others: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""A network at one moment of its training, as a function of the parameters that are differentiated."""
+"""A network at one moment of its training, as a function of its differentiated parameters."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,9 +20,20 @@ Groups = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True)
 class Point:
-    """A network at one moment: which parameters are differentiated, and everything else held fixed.
+    """A network at one moment: the differentiated parameters, and everything else held fixed.
 
-    A complex parameter is differentiated by the two real ones that it consists of, `[..., 2]`.
+    A complex parameter is differentiated as its real view, shape ``[..., 2]``.
+
+    Attributes:
+        model: The network; its own tensors are replaced by those below, not changed.
+        loss: Returns one loss per sample, shape ``[batch]``.
+        trained: The differentiated parameters, by name.
+        fixed: All other parameters and buffers, by name.
+        device: Where the network is.
+        attributes: The attributes of the network's modules, restored after every pass.
+        complex_names: The differentiated parameters that are complex.
+        module: The model and its loss as one module.
+        tied: Further names of shared tensors, each with the name that the tensor is listed by.
     """
 
     model: nn.Module
@@ -32,9 +43,9 @@ class Point:
     device: torch.device
     attributes: Attributes
     complex_names: frozenset[str]
-    # The model and its loss as one module, of which the model's tensors are replaced.
+    # The model and its loss as one module, for `functional_call`.
     module: LossModule
-    # Other names of tensors that the model has under several.
+    # Further names of shared tensors.
     tied: Mapping[str, str]
 
     @classmethod
@@ -45,9 +56,16 @@ class Point:
         state: Mapping[str, torch.Tensor] | None = None,
         parameters: Callable[[str], bool] | None = None,
     ) -> "Point":
-        """The model with its own state or with another one; `parameters` says which names are differentiated.
+        """Create the point of a model; the model itself is not changed.
 
-        The model itself is not changed.
+        Args:
+            model: The network.
+            loss: Returns one loss per sample, shape ``[batch]``.
+            state: Values of parameters and buffers, such as those of a checkpoint; by default the model's own.
+            parameters: Returns whether the parameter of this name is differentiated; by default all trainable ones are.
+
+        Raises:
+            ModelUnsuitable: No trainable parameter is left.
         """
         own = dict(model.named_parameters())
         names = [
@@ -56,9 +74,9 @@ class Point:
         if not names:
             raise errors.ModelUnsuitable("no trainable parameter is left to score with: all are frozen or filtered out")
         device = next(iter(own.values())).device
-        # Parameters that a model uses under two names are listed once; the state holds both.
+        # `named_parameters` lists a shared parameter once; the state has all of its names.
         current = {**own, **dict(model.named_buffers())}
-        # A buffer that a network does not save is not in the state, and is the network's own.
+        # A non-persistent buffer is not in the state; the network's own value is used.
         held = current if state is None else {**current, **state}
         values = {name: held[name].detach().to(device) for name in current}
         complex_names = frozenset(name for name in names if values[name].is_complex())
@@ -69,7 +87,7 @@ class Point:
         return cls(model, loss, trained, values, device, attributes, complex_names, module, tied)
 
     def losses(self, trained: Tensors, batch: Any) -> torch.Tensor:
-        """The losses `[batch]` as a function of the differentiated parameters."""
+        """Compute the losses ``[batch]`` as a function of the differentiated parameters."""
         given = batch.inner if isinstance(batch, Collated) else batch
         try:
             result: torch.Tensor = functional_call(self.module, self.values(trained), (given,), tie_weights=False)
@@ -78,7 +96,7 @@ class Point:
         return result
 
     def values(self, trained: Tensors) -> Tensors:
-        """The tensors of a module whose part `model` is the network, with other values of the parameters."""
+        """Return all tensors by their name in a module that has the network as `model`, with `trained` as given."""
         values = {
             f"model.{name}": torch.view_as_complex(value) if name in self.complex_names else value
             for name, value in {**self.fixed, **trained}.items()
@@ -87,17 +105,21 @@ class Point:
         return values
 
     def constants(self) -> list[torch.Tensor]:
-        """Tensors that are the same for all samples: what is held fixed, and what modules keep as attributes."""
+        """Return the tensors that are the same for all samples: the fixed ones, and attributes of modules."""
         return [*self.fixed.values(), *self.attributes.tensors]
 
     def only(self, names: Iterable[str]) -> "Point":
-        """The same moment with fewer parameters differentiated."""
+        """Return the same point with only the parameters `names` differentiated."""
         chosen = {name: self.trained[name] for name in names}
         others = {name: value for name, value in self.trained.items() if name not in chosen}
         return replace(self, trained=chosen, fixed={**self.fixed, **others})
 
     def checked_groups(self, groups: Groups) -> Groups:
-        """Groups of differentiated parameters, each in exactly one; without any, one group of all."""
+        """Restrict the groups to differentiated parameters; without groups, return one group of all of them.
+
+        Raises:
+            CheckpointMismatch: A differentiated parameter is in no group.
+        """
         if not groups:
             return (tuple(self.trained),)
         grouped = {name for group in groups for name in group}
@@ -110,7 +132,7 @@ class Point:
 
 
 def _tied(model: nn.Module) -> dict[str, str]:
-    """By every further name of a tensor, the name that it is listed by."""
+    """Map every further name of a shared tensor to the name that the tensor is listed by."""
     found: dict[str, str] = {}
     listed: dict[int, str] = {}
     for tensors in (model.named_parameters(remove_duplicate=False), model.named_buffers(remove_duplicate=False)):
@@ -122,15 +144,15 @@ def _tied(model: nn.Module) -> dict[str, str]:
 
 
 def _as_real(value: torch.Tensor) -> torch.Tensor:
-    """A complex parameter as the two real ones that it consists of."""
+    """Return the real view ``[..., 2]`` of a complex parameter; a real one as it is."""
     return torch.view_as_real(value) if value.is_complex() else value
 
 
 @contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """The model in evaluation mode, every submodule back in its own mode afterwards.
+    """Put the model in evaluation mode, and every submodule back in its own mode afterwards (context manager).
 
-    It passes through training mode, where layers drop what they keep ready for evaluation.
+    The model passes through training mode first, where layers drop what they cached for evaluation.
     """
     modes = {module: module.training for module in model.modules()}
     model.train()
@@ -143,7 +165,7 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
 
 
 def through(point: Point, batches: Batches) -> Iterator[Any]:
-    """The batches where the network is, which is in evaluation mode meanwhile."""
+    """Yield the batches on the network's device, with the network in evaluation mode meanwhile."""
     with evaluation_mode(point.model):
         for batch in batches():
             yield to_device(batch, point.device)

@@ -1,7 +1,7 @@
-"""How each differentiated parameter meets samples, found out by running a few of them.
+"""Finds out how each differentiated parameter meets samples, by running the network on a few samples.
 
-The network runs once with a few samples and once with fewer, and each call's output tells where the samples are in it:
-the dimension that grows with their number. Nothing found here is believed before it was compared with autograd
+The network runs once with a few samples and once with one fewer. The dimension of a call's output that grows with the
+number of samples is the batch dimension. Nothing found here is trusted before it was compared with autograd
 (`trust.py`).
 """
 
@@ -18,23 +18,23 @@ from moso.gradients.watching.calls import Watching
 from moso.gradients.watching.folding import Fold, folds_of
 from moso.gradients.watching.owners import told_owners
 
-# Samples of a batch that something is tried on.
+# Number of samples of a batch that a network is probed with.
 PROBES = 3
-# A parameter larger than this is not copied for every sample.
+# Number of scalars above which a parameter is not copied for every sample.
 SPREAD_NUMBERS = 2**18
 
 
 def first_samples(batch: Any) -> Any:
-    """A few samples of a batch, to try something on."""
+    """Return the first few samples of a batch, to probe a network with."""
     return part_of(batch, 0, min(PROBES, batch_length(batch)))
 
 
 def find_routes(point: Point, batch: Any) -> Routes:
-    """The closed forms that a network's calls suggest, seen with a few samples of a batch."""
+    """Return the closed forms that a network's calls suggest, by watching it on a few samples of a batch."""
     probe = first_samples(batch)
     count = batch_length(probe)
     if count == 1:
-        # One sample shows every parameter that is met, and no dimension that grows.
+        # One sample shows which parameters are used, but not which dimension is the batch.
         watching = _watched_run(point, probe, frozenset())
         return Routes(dict.fromkeys((*watching.shapes, *watching.given_layouts), "first"))
     fewer = part_of(probe, 0, count - 1)
@@ -44,7 +44,7 @@ def find_routes(point: Point, batch: Any) -> Routes:
         found = frozenset(runs[0].grown & runs[1].grown)
         if growing is not None or runs[0].grown == runs[1].grown:
             break
-        growing = found  # one of the two was a coincidence of sizes
+        growing = found  # in one of the two runs a dimension had the batch size by coincidence
     layouts: dict[str, Layout] = {}
     for name in point.trained:
         several, fewer_shapes = (run.shapes.get(name, []) for run in runs)
@@ -52,7 +52,7 @@ def find_routes(point: Point, batch: Any) -> Routes:
         if layout is not None:
             layouts[name] = layout
         elif not several and not fewer_shapes:
-            # Not met by these samples, or only in calls that say themselves whose rows they have.
+            # Not used by these samples, or only in calls that know the owner of each row.
             layouts[name] = "rows"
     growing = found if growing is None else growing
     folds = _folds(point, layouts, probe) if runs[0].normalises else {}
@@ -60,7 +60,7 @@ def find_routes(point: Point, batch: Any) -> Routes:
 
 
 def _watched_run(point: Point, batch: Any, growing: frozenset[str] | None) -> Watching:
-    """A forward pass that is only looked at."""
+    """Run a forward pass under `Watching`, without a visitor."""
     leaves = {name: value.detach().requires_grad_() for name, value in point.trained.items()}
     watching = Watching(
         leaves, batch_length(batch), {}, None,
@@ -78,7 +78,7 @@ def _derived(watching: Watching) -> frozenset[str]:
 
 
 def _layout_of(several: list[torch.Size], fewer: list[torch.Size], count: int) -> Layout | None:
-    """Where the samples are in all of a parameter's outputs, seen with `count` samples and with one fewer."""
+    """Return the batch dimension of all of a parameter's outputs, from runs with `count` samples and with one fewer."""
     if not several or len(several) != len(fewer):
         return None
     found = {_layout(one, other, count) for one, other in zip(several, fewer, strict=True)}
@@ -96,7 +96,7 @@ def _layout(several: torch.Size, fewer: torch.Size, count: int) -> Layout | None
 
 
 def _folds(point: Point, layouts: dict[str, Layout], probe: Any) -> dict[str, Fold]:
-    """The folds that pay: those of convolutions whose gradients of single samples are formed anyway."""
+    """Return the folds that pay off: those of convolutions whose per-sample gradients are formed anyway."""
     return {
         name: fold
         for name, fold in folds_of(point, probe).items()
@@ -107,7 +107,7 @@ def _folds(point: Point, layouts: dict[str, Layout], probe: Any) -> dict[str, Fo
 
 
 def spread_shapes(value: torch.Tensor) -> Iterator[tuple[int, ...]]:
-    """Ways in which a parameter may meet a batch: its own first dimension of one, or dimensions before its own."""
+    """Yield the shapes ``[1, ...]`` in which a parameter may be broadcast: its own, or with leading ones added."""
     if value.ndim and len(value) == 1:
         yield tuple(value.shape)
     for more in range(4):

@@ -1,8 +1,8 @@
-"""The risk of the user's choice: whose loss a sample is judged by.
+"""The risk of the user's choice: the loss that a sample's usefulness is judged by.
 
-The paper's is the mean loss of the training samples. A validation set, a class, a group or a weighted mixture is a
-`SampleRisk` of other samples or other weights; anything else is a function from the network to one number that can be
-differentiated.
+The paper's risk is the mean loss of the training samples. A validation set, a class, a group or a weighted mixture is a
+`SampleRisk` with other samples or other weights. Anything else is a function from the network to one differentiable
+number.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,12 +25,24 @@ RiskFunction = Callable[[nn.Module], torch.Tensor]
 
 @dataclass(frozen=True)
 class SampleRisk:
-    """A weighted sum of samples' losses in evaluation mode; without `weights: [positions]`, their mean.
+    """A weighted sum of samples' losses in evaluation mode.
 
-    >>> from moso.data.views import as_view
-    >>> view = as_view((np.eye(3, dtype=np.float32), [0, 1, 0]))
-    >>> SampleRisk(view, np.array([0, 2])).weighted()  # the mean loss of class 0
-    array([0.5, 0.5])
+    Attributes:
+        view: The data.
+        positions: The samples whose losses are summed, shape ``[positions]``.
+        weights: Their weights, shape ``[positions]``; None for the mean.
+        batch_size: Samples per forward pass.
+        loader_workers: Number of data loader processes.
+
+    Raises:
+        DataEmpty: There are no positions.
+        ShapeMismatch: There is not one weight per position.
+
+    Example:
+        >>> from moso.data.views import as_view
+        >>> view = as_view((np.eye(3, dtype=np.float32), [0, 1, 0]))
+        >>> SampleRisk(view, np.array([0, 2])).weighted()  # the mean loss of class 0
+        array([0.5, 0.5])
     """
 
     view: View
@@ -51,17 +63,23 @@ class SampleRisk:
     def of(
         cls, data: Any, positions: Sequence[int] | None = None, weights: Sequence[float] | None = None
     ) -> "SampleRisk":
-        """The risk of any data that `moso.score` takes, of all of it or of some positions.
+        """Create the risk of any data that `moso.score` takes.
 
-        >>> len(SampleRisk.of((np.eye(3, dtype=np.float32), [0, 1, 0])).positions)
-        3
+        Args:
+            data: The data.
+            positions: The samples to use; by default all.
+            weights: One weight per position; by default the mean.
+
+        Example:
+            >>> len(SampleRisk.of((np.eye(3, dtype=np.float32), [0, 1, 0])).positions)
+            3
         """
         view = as_view(data)
         chosen = np.arange(len(view)) if positions is None else np.asarray(positions, dtype=np.int64)
         return cls(view, chosen, None if weights is None else np.asarray(weights, dtype=np.float64))
 
     def weighted(self) -> NDArray[np.float64]:
-        """The weight of every position."""
+        """Return the weight of every position, shape ``[positions]``."""
         count = len(self.positions)
         return np.full(count, 1 / count) if self.weights is None else np.asarray(self.weights, dtype=np.float64)
 
@@ -70,13 +88,24 @@ Risk = SampleRisk | RiskFunction
 
 
 def risk_gradient(point: Point, risk: Risk) -> Tensors:
-    """The gradient of a risk by the differentiated parameters of a point, the network in evaluation mode.
+    """Compute the gradient of a risk with respect to a point's parameters, with the network in evaluation mode.
 
-    >>> from moso.tasks import cross_entropy
-    >>> model = nn.Linear(2, 2)
-    >>> risk_gradient(Point.of(model, cross_entropy), lambda network: network.weight.sum())["weight"]
-    tensor([[1., 1.],
-            [1., 1.]])
+    Args:
+        point: The network.
+        risk: The risk to differentiate.
+
+    Returns:
+        The gradient, by parameter name; zeros where the risk does not depend on a parameter.
+
+    Raises:
+        RiskInvalid: The risk is a function that does not return one differentiable number.
+
+    Example:
+        >>> from moso.tasks import cross_entropy
+        >>> model = nn.Linear(2, 2)
+        >>> risk_gradient(Point.of(model, cross_entropy), lambda network: network.weight.sum())["weight"]
+        tensor([[1., 1.],
+                [1., 1.]])
     """
     leaves = {name: value.detach().clone().requires_grad_() for name, value in point.trained.items()}
     values = point.values(leaves)
@@ -92,23 +121,27 @@ def risk_gradient(point: Point, risk: Risk) -> Tensors:
 
 
 class Asked(nn.Module):
-    """A network and a question about it as one module, so that `functional_call` can replace its parameters."""
+    """A network and a function of it as one module, so that `functional_call` can replace the network's tensors."""
 
     def __init__(self, model: nn.Module, question: RiskFunction) -> None:
         super().__init__()
         self.model, self.question = model, question
 
     def forward(self) -> torch.Tensor:
-        """The answer."""
+        """Return the value of the function."""
         return self.question(self.model)
 
 
 def risk_parts(
     risk: Risk, loss: Loss, rows: NDArray[np.float64] | None, device: torch.device
 ) -> Iterator[RiskFunction]:
-    """Functions of the network that give `[risks]` numbers each, and add up to the risks.
+    """Split risks into functions of the network, one per batch, that return ``[risks]`` numbers and sum to the risks.
 
-    `rows: [risks, positions]` are the weights of several risks of the same samples, without which there is one.
+    Args:
+        risk: The risk.
+        loss: Returns one loss per sample.
+        rows: Weights of several risks of the same samples, shape ``[risks, positions]``; None for the risk alone.
+        device: Where the network is.
     """
     if not isinstance(risk, SampleRisk):
         yield _checked(risk)
@@ -137,10 +170,18 @@ def _checked(risk: RiskFunction) -> RiskFunction:
 
 
 def class_weights(labels: NDArray[np.int64], shares: Mapping[int, float]) -> NDArray[np.float64]:
-    """Weights of a risk that is a mixture of classes, the mean loss of each times its share.
+    """Return the weights of a mixture of classes: the mean loss of each class times its share.
 
-    >>> class_weights(np.array([0, 1, 1]), {0: 0.5, 1: 0.5})
-    array([0.5 , 0.25, 0.25])
+    Args:
+        labels: The class of each sample, shape ``[samples]``.
+        shares: The share of each class; other classes have weight 0.
+
+    Raises:
+        DataEmpty: A class of `shares` has no sample.
+
+    Example:
+        >>> class_weights(np.array([0, 1, 1]), {0: 0.5, 1: 0.5})
+        array([0.5 , 0.25, 0.25])
     """
     found = np.zeros(len(labels))
     for label, share in shares.items():

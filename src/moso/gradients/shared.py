@@ -1,9 +1,9 @@
-"""A weight that several linear calls share (tied layers, layers that repeat): one call with the positions of them all.
+"""A weight that several linear calls share (tied or repeated layers), as one call over the positions of all of them.
 
     g = sum_i sum_t b_it a_it^T
 
-A call that sees the weight transposed has `a` and `b` the other way round. So the closed forms of one linear call give
-norms and totals, and the gradients of single samples need not be formed and added.
+A call that uses the transposed weight has `a` and `b` exchanged. The closed forms of one linear call thus give norms
+and totals, and per-sample gradients need not be formed and added.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,14 +16,23 @@ from moso.gradients.layers import Call, Place
 from moso.gradients.layers.linear import addmm, linear, product
 from moso.gradients.point import Tensors
 
-# A use of a place: the call, the role of the place in it, and the call's input and output gradient.
+# One use of a place: the call, the role of the place in the call, the call's input and its output gradient.
 Use = tuple[Call, str, torch.Tensor, torch.Tensor]
 
 
 def as_one_call(
     uses: Mapping[Place, Sequence[Use]], leaves: Tensors
 ) -> tuple[Call, tuple[str], torch.Tensor, torch.Tensor] | None:
-    """The one linear call that all uses of a weight amount to, if all of them are linear calls."""
+    """Merge all uses of a weight into one linear call.
+
+    Args:
+        uses: The uses of each place of the weight.
+        leaves: The parameters, by name.
+
+    Returns:
+        The call, the role of the weight, inputs and output gradients concatenated over positions; None if some use is
+        not a linear call.
+    """
     inputs, outputs = list[torch.Tensor](), list[torch.Tensor]()
     call: Call | None = None
     for place, own in uses.items():
@@ -33,7 +42,7 @@ def as_one_call(
         for call, role, a, b in own:
             if role != "weight" or call.operation not in (linear, product, addmm):
                 return None
-            # The forms of `product` and `addmm` are those of `linear` with the weight transposed.
+            # The closed forms of `product` and `addmm` are those of `linear` with the weight transposed.
             other_way = turned != (call.operation is not linear)
             inputs.append(b if other_way else a)
             outputs.append(a if other_way else b)
@@ -45,7 +54,7 @@ def as_one_call(
 
 
 def _is_transposed(place: Place, leaves: Tensors) -> bool | None:
-    """Whether a place is its matrix transposed, or the matrix itself; None where it is something else."""
+    """Return whether a place is its matrix transposed (True) or the matrix itself (False); None if it is neither."""
     if place.rows is not None or len(place.names) > 1:
         return None
     leaf = leaves[place.name]

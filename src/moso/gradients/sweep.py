@@ -1,12 +1,12 @@
-"""One sweep over the data: the mean gradient, and with it the squared norm of every sample's gradient.
+"""One sweep over the data: the mean gradient, and the squared norm of every per-sample gradient.
 
-The parameters that have closed forms are cut off where they meet samples, so autograd only carries gradients from
-layer to layer; each call's form then gives norms and gradient from its input and output gradient. No gradient of a
-sample outlives the call it was formed for, and only a few of them exist at one time (`layers/operation.py`).
+Parameters with closed forms are detached where they meet samples, so autograd only carries gradients from layer to
+layer. The closed form of each call then computes norms and the summed gradient from the call's input and output
+gradient. A per-sample gradient is freed with its call, and only a few exist at one time (`layers/operation.py`).
 
-Every sample's loss enters the backward pass times a power of two, drawn at random, which is taken out again where a
-form says that a gradient is that sample's. Given to the wrong sample it would not go away, and the sum of all gradients
-would be another one than autograd's (`trust.py`).
+Every sample's loss is multiplied by a random power of two, and the closed form divides by it again where it attributes
+a gradient to that sample. If a gradient is attributed to the wrong sample, the factors do not cancel, and the sum of
+all gradients differs from autograd's (`trust.py`).
 """
 
 from collections import defaultdict
@@ -35,18 +35,18 @@ Apart = Callable[[Signature, frozenset[str]], frozenset[str]]
 
 @dataclass(frozen=True)
 class Swept:
-    """What one batch gives.
+    """The result of sweeping one batch.
 
     Attributes:
-        total: The sum of all samples' gradients, by parameter.
-        norms: Squared norms `[batch]`, by parameter.
-        signature: What the calls looked like, up to the number of samples.
-        changing: The parameters met after rows were chosen by value, whose calls are never the same for sure.
-        unseen: The parameters that a gradient reached on a way that was not watched.
-        apart: The parameters whose sums are this batch's alone.
-        depends: Whether the losses depended on any differentiated parameter.
-        rough: Whether some of it was computed in half precision.
-        kept: What the calls were given, where there was room for it.
+        total: The sum of all samples' gradients, by parameter name.
+        norms: Squared norms, shape ``[batch]``, by parameter name.
+        signature: Output shapes of the calls per parameter, independent of the number of samples.
+        changing: Parameters met after rows were selected by value; their calls may differ from batch to batch.
+        unseen: Parameters that received a gradient on a path that was not watched.
+        apart: Parameters whose entry in `total` covers this batch only.
+        depends: Whether the losses depend on any differentiated parameter.
+        rough: Whether some of the computation ran in half precision.
+        kept: The calls of the batch, if there was room to keep them.
     """
 
     total: Tensors
@@ -62,16 +62,15 @@ class Swept:
 
 @dataclass(frozen=True)
 class Kept:
-    """What a batch's calls were given, from which derivatives follow without another pass through the network.
+    """The calls of one batch, from which directional derivatives follow without another pass through the network.
 
     Attributes:
-        calls: Calls in which parameters met samples, and the gradients of their outputs.
-        formed: Gradients `[batch, ...]` of the parameters that were given to each sample, and of those whose gradients
-            take less memory than their calls.
-        slow: Gradients `[batch, ...]` of the parameters without closed forms, free of the losses' weights.
-        scales: What takes the weights of the samples' losses out again, `[batch]`.
-        leaves: The parameters as leaves of what is computed from them.
-        bytes: How much memory this takes.
+        calls: Calls in which parameters met samples, with the gradients of their outputs.
+        formed: Per-sample gradients, ``[batch, ...]``, of broadcast parameters, and of those smaller than their calls.
+        slow: Per-sample gradients, ``[batch, ...]``, of parameters without closed forms, free of loss weights.
+        scales: Reciprocals of the loss weights, ``[batch]``.
+        leaves: The parameters as leaves of the derived tensors' autograd graph.
+        bytes: Memory that the kept tensors take.
     """
 
     calls: list[tuple[Call, torch.Tensor]]
@@ -82,13 +81,13 @@ class Kept:
     bytes: int
 
 
-# Whether time steps end with their identities; off only to measure what they cost.
+# Whether time steps check their identities; off only to measure the cost of the checks.
 identities_hold: ContextVar[bool] = ContextVar("identities_hold", default=True)
 
 
 @contextmanager
 def without_identities() -> Iterator[None]:
-    """Time steps without the identities that they end with: for measuring what those cost, and for nothing else."""
+    """Skip the identity checks of time steps (context manager); only for measuring the cost of the checks."""
     token = identities_hold.set(False)
     try:
         yield
@@ -97,10 +96,7 @@ def without_identities() -> Iterator[None]:
 
 
 def loss_weights(count: int, seed: int, like: torch.Tensor) -> torch.Tensor:
-    """Weights of samples' losses `[count]`: powers of two of either sign, all of them among any sixteen neighbours.
-
-    Powers of two go into a number and out of it again without rounding.
-    """
+    """Draw loss weights ``[count]``: powers of two (no rounding), either sign, all sixteen per sixteen samples."""
     if not identities_hold.get():
         return torch.ones(count).to(like)
     values = torch.tensor([sign * 2.0**power for power in range(-4, 4) for sign in (-1, 1)], dtype=torch.float64)
@@ -119,17 +115,16 @@ def sweep_batch(
     seed: int = 0,
     room: int = 0,
 ) -> Swept:
-    """One forward and one backward pass: sums of gradients and squared norms of every planned parameter.
+    """Compute gradient sums and squared norms of every planned parameter in one forward and one backward pass.
 
     Args:
         point: The network.
         plan: How each of its parameters is treated.
         batch: The samples.
-        total: Sums to add to: a network's gradient is large, and one of it is enough.
-        apart: Says of the calls' signatures, and of what may change with the batch, which parameters' sums are to be
-            this batch's alone all the same.
-        seed: What the weights of the samples' losses are drawn from.
-        room: Bytes that may be kept of the batch's calls.
+        total: Sums to accumulate into (a gradient is as large as the network, so there should be one only).
+        apart: Returns, from signatures and changing parameters, whose sums must cover this batch only.
+        seed: Seed of the loss weights.
+        room: Bytes of the batch's calls that may be kept.
     """
     count = batch_length(batch)
     if not plan.routes.covered:
@@ -165,7 +160,7 @@ def sweep_batch(
 
 
 def _slow_sweep(point: Point, plan: Plan, batch: Any, total: Tensors | None, room: int) -> Swept:
-    """A sweep in which no parameter has a closed form."""
+    """Sweep a batch without any closed form."""
     count = batch_length(batch)
     sums = {name: torch.zeros_like(point.trained[name]) for name in plan.others} if total is None else dict(total)
     norms: Tensors = {}
@@ -176,7 +171,7 @@ def _slow_sweep(point: Point, plan: Plan, batch: Any, total: Tensors | None, roo
 
 
 def _swept_slowly(point: Point, plan: Plan, batch: Any, total: Tensors, norms: Tensors, keeps: bool) -> Tensors:
-    """Add norms and totals of the parameters without closed forms; returns their gradients, if they are to be kept."""
+    """Add norms and totals of the parameters without closed forms; return their gradients if `keeps`, else nothing."""
     if plan.slow is None:
         return {}
     pieces: dict[str, list[torch.Tensor]] = {name: [] for name in plan.others}
@@ -192,7 +187,7 @@ def _swept_slowly(point: Point, plan: Plan, batch: Any, total: Tensors, norms: T
 
 
 def spread_out(point: Point, plan: Plan, count: int) -> Tensors:
-    """The parameters that are given to each sample separately, `[count, ...]`."""
+    """Broadcast the parameters of `plan.routes.spread` to one copy per sample, ``[count, ...]``."""
     return {
         name: point.trained[name].view(shape).expand(count, *shape[1:]).clone().requires_grad_()
         for name, shape in plan.routes.spread.items()
@@ -200,7 +195,7 @@ def spread_out(point: Point, plan: Plan, count: int) -> Tensors:
 
 
 def watching_for(point: Point, plan: Plan, batch: Any, visit: Any, leaves: Tensors, **more: Any) -> Watching:
-    """Watches for the parameters that have closed forms, while a batch passes."""
+    """Return a `Watching` for the parameters that have closed forms, for one batch."""
     return Watching(
         leaves,
         batch_length(batch),
@@ -214,12 +209,12 @@ def watching_for(point: Point, plan: Plan, batch: Any, visit: Any, leaves: Tenso
 
 
 class _Sums:
-    """Collects norms and totals, call by call, in the order of the backward pass."""
+    """Accumulates norms and totals, call by call, in the order of the backward pass."""
 
     def __init__(self, point: Point, plan: Plan, batch: Any, total: Tensors | None) -> None:
         names, count = [*plan.routes.covered, *plan.others], batch_length(batch)
         self.total = dict(total) if total is not None else {n: torch.zeros_like(point.trained[n]) for n in names}
-        # One row per parameter, so that what is done to all of them is done once.
+        # One row per parameter, so that an operation on all norms is a single kernel.
         kind = torch.float32
         for name in names:
             kind = torch.promote_types(kind, point.trained[name].dtype)
@@ -231,7 +226,7 @@ class _Sums:
             point, plan, batch, self._visit, self.leaves, folds=plan.routes.folds, values=values
         )
         self.scales = torch.ones(count)
-        self.room = -1  # bytes that are left for what is kept; below zero nothing is
+        self.room = -1  # bytes left for kept calls; negative: keep nothing
         self.kept: list[tuple[Call, torch.Tensor]] = []
         self.formed: Tensors = {}
         self._quick: set[Place] | None = None
@@ -259,14 +254,14 @@ class _Sums:
             self._keep(call, gradient, pieces)
 
     def _is_small(self, call: Call, once: Set[str], b: torch.Tensor) -> bool:
-        """Whether the gradients of a call's parameters take less memory than its input and output gradient."""
+        """Return whether the per-sample gradients of a call need less memory than its input and output gradient."""
         places = call.places.values()
         if len(once) < len(places) or any(place.tensor is not None or place.rows is not None for place in places):
             return False
         return self._count * sum(self.leaves[place.name].numel() for place in places) <= call.a.numel() + b.numel()
 
     def _keep(self, call: Call, b: torch.Tensor, pieces: dict[str, list[torch.Tensor]] | None) -> None:
-        """Keep a call, or the gradients that it gave, as far as there is room."""
+        """Keep a call, or the per-sample gradients formed from it, as far as there is room."""
         if pieces is None:
             self.kept.append((call, b))
             self.room -= call.a.nbytes + b.nbytes
@@ -286,10 +281,11 @@ class _Sums:
         b: torch.Tensor,
         pieces: dict[str, list[torch.Tensor]] | None = None,
     ) -> None:
-        """Add what a call gives for the parameters of these roles, each in one addition.
+        """Add a call's norms and totals for the parameters of these roles, one addition per parameter.
 
-        Rounding is then the same whether a batch's sums were kept apart, to be compared with autograd, or not; so a
-        run that was resumed has the bits of one that was not. Gradients of single samples go to `pieces`.
+        With a single addition, rounding does not depend on whether a batch's sums were kept apart for a comparison with
+        autograd, so a resumed run is bit-identical to an uninterrupted one. Per-sample gradients are appended to
+        `pieces`.
         """
         scales = self._scales_as(b)
         quick = call.operation.sums(call, a, b, scales) if pieces is None else None
@@ -307,7 +303,7 @@ class _Sums:
         return self.scales if self.scales.dtype == kind else self.scales.to(kind)
 
     def _find_quick(self) -> set[Place]:
-        """The places whose norms can be taken by themselves: used once, and nothing else is a part of the parameter."""
+        """Return the places whose norms can be computed alone: used once, disjoint from others of the parameter."""
         by_name: dict[str, list[Place]] = defaultdict(list)
         for place in self.watching.uses:
             for name in place.names:
@@ -319,14 +315,14 @@ class _Sums:
         }
 
     def finish(self) -> None:
-        """Take what waits for calls that had no part in the loss."""
+        """Combine the waiting uses whose remaining calls had no part in the loss."""
         while self._waiting:
             self._combine(self._linked(next(iter(self._waiting))))
         # Breaks a reference cycle, so the activations are freed now and not by the garbage collector.
         self.watching.visit = None
 
     def _linked(self, place: Place) -> list[Place]:
-        """The used places that have a parameter in common with this one, directly or through others."""
+        """Return the used places that share a parameter with this one, directly or through other places."""
         linked, names = [place], set(place.names)
         while True:
             more = [own for own in self.watching.uses if own not in linked and names & set(own.names)]
@@ -341,7 +337,7 @@ class _Sums:
             self._combine(linked)
 
     def _combine(self, linked: list[Place]) -> None:
-        """Parameters that were used several times, or to compute something else: first summed, then squared."""
+        """Sum the gradients of parameters that were used several times, or through derived tensors, before squaring."""
         uses = {place: self._waiting.pop(place, []) for place in linked}
         if not any(uses.values()):
             return
@@ -351,7 +347,7 @@ class _Sums:
             return
         names = {name for place in linked for name in place.names if name in self.norms}
         made = [place.tensor.numel() for place in linked if place.tensor is not None]
-        # A Jacobian product passes over its numbers several times, and is quickest with half as many at once.
+        # A vector-Jacobian product passes over its numbers several times, and is fastest with half as many at once.
         numbers = (2 if made else 1) * max([*made, *(self.total[name].numel() for name in names)])
         totals: Tensors = {}
         for part in chunks(numbers, self._count):
@@ -385,12 +381,12 @@ class _Sums:
             own.add_(back)
 
     def unseen(self) -> frozenset[str]:
-        """Parameters that autograd brought a gradient to, although every way to them was to be cut."""
+        """Return parameters that received a gradient from autograd although every watched call detached them."""
         return frozenset(name for name, leaf in self.leaves.items() if leaf.grad is not None and bool(leaf.grad.any()))
 
 
 def _disjoint(places: list[Place]) -> bool:
-    """Whether no two of a parameter's places share a number."""
+    """Return whether no two of a parameter's places overlap."""
     if len(places) == 1:
         return True
     rows = sorted(place.rows or (0, 0) for place in places)

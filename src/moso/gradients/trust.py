@@ -1,9 +1,9 @@
-"""Which closed forms are believed: those that gave what autograd gives, where there was something to give.
+"""Which closed forms are trusted: those whose results equal autograd's, on samples with a non-zero gradient.
 
-A form is compared in the first batch in which its parameter has a gradient, wherever that is in the data, and again
-whenever the calls look otherwise than before. Two things are held against plain autograd: the sum of all gradients,
-which is right only if every gradient was given to the sample it belongs to (`sweep.py` says why), and the squared norms
-of a few samples that have one. Whatever fails is tried in other ways, and in the end taken one sample at a time.
+A closed form is compared with autograd in the first batch in which its parameter has a gradient, and again whenever the
+calls have a new signature. Two quantities are compared: the sum of all gradients, which is right only if every gradient
+was attributed to its own sample (`sweep.py` says why), and the squared norms of a few samples with a non-zero gradient.
+A parameter that fails is tried with other layouts, and finally falls back to one sample at a time.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -27,30 +27,31 @@ from moso.gradients.sweep import Apart, Swept, sweep_batch
 from moso.gradients.watching.calls import Signature, StructureError
 from moso.gradients.watching.folding import Fold
 
-# Samples whose norms are compared, of those that have a gradient.
+# Number of samples (with a non-zero gradient) whose norms are compared.
 COMPARED = 2
-# What is allowed for rounding, as a share of the size of what is compared: in float32 and wider, and below.
+# Relative tolerances for rounding: in float32 and wider, and in half precision.
 TOLERANCE, ROUGH_TOLERANCE = 1e-3, 5e-2
 NORM_ROUNDING, TOTAL_ROUNDING = 1e-10, 1e-5
-# Parameters, in numbers, below which those behind derived tensors are left to `vmap`.
+# Number of scalars in all parameters up to which parameters behind derived tensors are left to `vmap`.
 SMALL_NUMBERS = 2**14
-# Ways in which a parameter's layout can be told from that of another which looks the same.
+# Layouts to try when a comparison fails, because two layouts can have outputs of the same shape.
 _ALTERNATIVES: dict[Layout, Layout] = {"first": "inner"}
 
 
 @dataclass
 class Knowledge:
-    """What is known of one network, loss and choice of parameters; it outlives the moment it was found at.
+    """What is known of one network, loss and choice of parameters; valid for all moments of a training.
 
     Attributes:
-        loss: Gives the loss, as long as somebody else holds it: it may hold the network, which is not held here.
+        loss: Weak reference to the loss. A loss may hold the network, which must not be kept alive here.
+        names: Names of the differentiated parameters.
         plan: How each parameter is treated.
-        samples: How many samples it was found with.
-        seen: By parameter, the signatures of calls that were compared with autograd and were right.
-        route: How derivatives along a direction are taken, once that is known.
-        rough: Whether some of it is computed in half precision, where rounding is a share of everything.
-        forward_folds: For forward mode, the convolutions that do the work of the batch-norm behind them.
-        mended: The parameters for which another way was found once; the next is one sample at a time.
+        samples: Number of samples that the network was probed with.
+        seen: By parameter, the call signatures for which the closed form was equal to autograd.
+        route: How directional derivatives are computed, once that is known.
+        rough: Whether some of the computation is in half precision, where only coarse tolerances hold.
+        forward_folds: For forward mode, the convolutions that have the batch-norm behind them folded in.
+        mended: Parameters for which another closed form was tried once; the next failure falls back to single samples.
     """
 
     loss: Callable[[], Loss | None]
@@ -64,7 +65,7 @@ class Knowledge:
     mended: set[str] = field(default_factory=set)
 
     def uncompared(self, count: int) -> Apart:
-        """Says which parameters' calls, of which only the signature is known, were never compared."""
+        """Return a function that gives the parameters whose call signature was never compared with autograd."""
 
         def apart(signature: Signature, changing: frozenset[str]) -> frozenset[str]:
             return frozenset(
@@ -76,20 +77,25 @@ class Knowledge:
         return apart
 
     def believe(self, names: Iterable[str], signature: Signature, count: int) -> None:
-        """Note that these were right."""
+        """Record that the closed forms of these parameters were right for calls of this signature."""
         for name in names:
             self.seen.setdefault(name, set()).add((count > 1, *signature.get(name, ())))
 
 
 class RestartError(Exception):
-    """The plan did not hold for a batch whose sums are mixed with those of others: begin again with the new one."""
+    """The plan failed on a batch whose sums are mixed with those of other batches: restart with the new plan."""
 
 
 _known: WeakKeyDictionary[nn.Module, list[Knowledge]] = WeakKeyDictionary()
 
 
 def knowledge_of(point: Point, batch: Any) -> Knowledge:
-    """What is known of the network at this point; the first time, it is looked at with a few samples of the batch."""
+    """Return what is known of the network at this point; the first time, probe it with a few samples of the batch.
+
+    Raises:
+        LossInvalid: The loss does not return one value per sample.
+        SamplesMixed: The loss of a sample depends on other samples of its batch.
+    """
     names, count = tuple(point.trained), min(PROBES, batch_length(batch))
     held = _known.setdefault(point.model, [])
     held[:] = [known for known in held if known.loss() is not None]
@@ -97,7 +103,7 @@ def knowledge_of(point: Point, batch: Any) -> Knowledge:
         if known.loss() == point.loss and known.names == names:
             if known.samples >= count:
                 return known
-            held.remove(known)  # found with one sample, which shows too little
+            held.remove(known)  # probed with one sample, which does not show the batch dimension
             break
     check_separate(point, first_samples(batch))
     try:
@@ -115,10 +121,10 @@ def knowledge_of(point: Point, batch: Any) -> Knowledge:
 
 
 def _small_plan(point: Point, routes: Routes, batch: Any) -> Plan | None:
-    """A plan without closed forms for few parameters behind derived tensors, if `vmap` knows the network.
+    """Return a plan without closed forms for small networks with many derived tensors, if `vmap` supports the network.
 
-    Gradients by a derived tensor go back to the parameters sample by sample, which is all that `vmap` does. Closed
-    forms save nothing there, and so few gradients can be kept for the second sweep.
+    Gradients with respect to a derived tensor go back to the parameters sample by sample, which is all that `vmap`
+    does. Closed forms save nothing there, and the gradients are small enough to be kept for the second sweep.
     """
     numbers = sum(value.numel() for value in point.trained.values())
     derived = sum(point.trained[name].numel() for name in routes.derived)
@@ -129,32 +135,32 @@ def _small_plan(point: Point, routes: Routes, batch: Any) -> Plan | None:
 
 
 def weakly(loss: Loss) -> Callable[[], Loss | None]:
-    """A reference to a loss that does not keep it alive."""
+    """Return a weak reference to a loss, or a strong one where its type supports no weak reference."""
     try:
         return WeakMethod(loss) if hasattr(loss, "__self__") else ref(loss)
-    except TypeError:  # some callables cannot be referred to in this way
+    except TypeError:  # not every callable supports weak references
         return lambda: loss
 
 
 def forget(model: nn.Module) -> None:
-    """Drop what is known of a network: it did not hold."""
+    """Drop what is known of a network, after its identities failed."""
     _known.pop(model, None)
 
 
 def plan_for(point: Point, batch: Any) -> Plan:
-    """The plan that holds for this batch, compared with autograd where it was not yet."""
+    """Return the plan that holds for this batch, compared with autograd where it was not yet."""
     return trusted_plan(point, knowledge_of(point, batch), batch)
 
 
 def ensure(point: Point, known: Knowledge, batch: Any) -> Plan:
-    """The plan of what is known, compared on a batch if some closed form never was where its gradient is not zero."""
+    """Return the known plan, compared on a batch first if some closed form never was with a non-zero gradient."""
     if all(name in known.seen for name in known.plan.routes.covered):
         return known.plan
     return trusted_plan(point, known, batch)
 
 
 def trusted_plan(point: Point, known: Knowledge, batch: Any) -> Plan:
-    """The plan of what is known, after it was compared with autograd on a batch."""
+    """Return the known plan after comparing it with autograd on a batch."""
     while True:
         try:
             trusted_sweep(point, known, batch)
@@ -166,10 +172,18 @@ def trusted_plan(point: Point, known: Knowledge, batch: Any) -> Plan:
 def trusted_sweep(
     point: Point, known: Knowledge, batch: Any, total: Tensors | None = None, seed: int = 0, room: int = 0
 ) -> Swept:
-    """A sweep over one batch in which nothing is believed that was not compared; `known` learns from it.
+    """Sweep one batch, comparing with autograd whatever was not compared yet; update `known`.
+
+    Args:
+        point: The network.
+        known: What is known of the network; learns from the comparison.
+        batch: The samples.
+        total: Sums to accumulate into.
+        seed: Seed of the loss weights.
+        room: Bytes of the batch's calls that may be kept.
 
     Raises:
-        RestartError: The plan failed midway, and is another one now.
+        RestartError: The plan failed, and `known` has a new one.
         SampleError: The gradient of a sample is not finite.
     """
     plan, count = known.plan, batch_length(batch)
@@ -187,7 +201,7 @@ def trusted_sweep(
         raise RestartError from problem
     check_finite(swept)
     known.rough = known.rough or swept.rough
-    # A parameter without a gradient in this batch adds nothing, whoever it is given to; it is looked at another time.
+    # A parameter whose gradient is zero in this batch adds nothing, and is compared on a later batch.
     doubtful = frozenset(name for name in swept.apart if bool(swept.norms[name].any()))
     wrong = set(swept.unseen)
     if wrong - swept.apart:
@@ -205,7 +219,7 @@ def trusted_sweep(
 
 
 def _mend(point: Point, known: Knowledge, wrong: set[str], batch: Any) -> None:
-    """Find other ways for the parameters that came out wrong, and plan with them."""
+    """Find other closed forms for the parameters that came out wrong, and replace the plan."""
     routes = known.plan.routes
     first_time, known.mended = wrong - known.mended, known.mended | wrong
     sub = point.only(first_time)
@@ -223,18 +237,18 @@ def _mend(point: Point, known: Knowledge, wrong: set[str], batch: Any) -> None:
 
 
 def _right(point: Point, routes: Routes, batch: Any) -> Routes:
-    """What is right of these routes, compared on a batch in which every parameter has a gradient."""
+    """Return those of the routes that are right, compared on a batch."""
     if not routes.covered:
         return routes
     try:
         swept = sweep_batch(point, Plan(routes), batch)
-    except Exception:  # noqa: BLE001 - a way that fails is not the right one; another one is taken
+    except Exception:  # noqa: BLE001 - a route that raises is not the right one; another is tried
         return Routes()
     return routes.without(set(swept.unseen) | find_wrong(point, swept, frozenset(routes.covered), batch))
 
 
 def _spread(point: Point, batch: Any) -> Routes:
-    """The parameters that can be given to each sample separately, in the shape that autograd confirms."""
+    """Return the parameters that can be broadcast to each sample, with the shape that autograd confirms."""
     found: dict[str, tuple[int, ...]] = {}
     for name, value in point.trained.items():
         if value.numel() > SPREAD_NUMBERS or value.is_complex():
@@ -249,7 +263,7 @@ def _spread(point: Point, batch: Any) -> Routes:
 
 
 def _has_gradient(point: Point, routes: Routes, batch: Any) -> bool:
-    """Whether any of these samples has a gradient: finding none would show nothing."""
+    """Return whether every parameter has a non-zero gradient in the batch; comparing zeros would prove nothing."""
     return all(bool(norms.any()) for norms in sweep_batch(point, Plan(routes), batch).norms.values())
 
 
@@ -267,13 +281,13 @@ def _planned(point: Point, routes: Routes, batch: Any) -> Plan:
 
 
 def _failing(point: Point, plan: Plan, batch: Any) -> set[str]:
-    """The parameters whose closed forms raise by themselves; all of them where none does."""
+    """Return the parameters whose closed forms raise when used alone; all covered parameters if none does."""
     failing = set()
     for name in plan.routes.covered:
         others = {other for other in plan.routes.covered if other != name}
         try:
             sweep_batch(point.only([name]), Plan(replace(plan.routes.without(others), folds={})), batch)
-        except Exception:  # noqa: BLE001 - which of them raises is what is asked
+        except Exception:  # noqa: BLE001 - only which of them raises matters
             failing.add(name)
     return failing or set(plan.routes.covered)
 
@@ -281,9 +295,10 @@ def _failing(point: Point, plan: Plan, batch: Any) -> set[str]:
 def find_wrong(
     point: Point, swept: Swept, names: frozenset[str], batch: Any, seen: frozenset[str] = frozenset()
 ) -> set[str]:
-    """Of these parameters, those whose sum of gradients or squared norms are not what plain autograd gives.
+    """Return those of the parameters `names` whose gradient sums or squared norms differ from plain autograd.
 
-    Norms follow from the same calls in the same way each time, and are not compared again for those that were `seen`.
+    The norms of `seen` parameters were compared before and follow from the same closed form, so only their sums are
+    compared again.
     """
     some = point.only(names)
     leaves = {name: value.detach().requires_grad_() for name, value in some.trained.items()}
@@ -302,7 +317,7 @@ def _distance(one: torch.Tensor, other: torch.Tensor) -> float:
 def _wrong_norms(
     point: Point, swept: Swept, names: frozenset[str], batch: Any, losses: torch.Tensor, leaves: Tensors
 ) -> set[str]:
-    """The parameters whose norms are wrong for one of a few samples that have a gradient."""
+    """Return the parameters whose norm is wrong for one of a few samples with a non-zero gradient."""
     wrong: set[str] = set()
     largest = max((float(swept.norms[name].max()) for name in names), default=0.0)
     for number in _shown_by(swept, names):
@@ -310,7 +325,7 @@ def _wrong_norms(
         _, alone = gradients_of_one(point, one_of(batch, number))
         off = {name for name in names if not _same_norm(found[name], alone[name], largest, swept.rough)}
         if off:
-            # Rounding may put a ReLU on the other side of its kink: once more among the same neighbours.
+            # Alone, rounding may put a ReLU on the other side of its kink: compare again within the same batch.
             together = gradients_by(losses[number], leaves, keep=True)
             wrong |= {name for name in off if not _same_norm(found[name], together[name], largest, swept.rough)}
     return wrong
@@ -324,7 +339,7 @@ def _same_norm(found: float, gradient: torch.Tensor, largest: float, rough: bool
 
 
 def _shown_by(swept: Swept, names: frozenset[str]) -> list[int]:
-    """A few samples of which each parameter, as far as they reach, has one with a gradient."""
+    """Choose a few samples such that, as far as possible, each parameter has a non-zero gradient in one of them."""
     left, chosen = set(names), list[int]()
     while left and len(chosen) < COMPARED:
         name = min(left)
@@ -334,7 +349,10 @@ def _shown_by(swept: Swept, names: frozenset[str]) -> list[int]:
 
 
 def gradients_by(number: torch.Tensor, leaves: Tensors, keep: bool = False) -> Tensors:
-    """The gradient of one number by every leaf, zero where the number does not depend on it."""
+    """Return the gradient of a scalar by every leaf, zeros for leaves that it does not depend on.
+
+    `keep` retains the autograd graph.
+    """
     if not number.requires_grad:
         return {name: torch.zeros_like(leaf) for name, leaf in leaves.items()}
     parts = torch.autograd.grad(number, list(leaves.values()), retain_graph=keep, allow_unused=True)
@@ -345,7 +363,7 @@ def gradients_by(number: torch.Tensor, leaves: Tensors, keep: bool = False) -> T
 
 
 def check_separate(point: Point, probe: Any) -> None:
-    """Refuse a loss in which samples mix: the gradient of one of them would not exist."""
+    """Raise `SamplesMixed` (or `LossInvalid`) if a sample's loss depends on the rest of its batch."""
     count = batch_length(probe)
     some = sorted({0, count - 1})
     with torch.no_grad():
@@ -361,7 +379,7 @@ def check_separate(point: Point, probe: Any) -> None:
 
 
 def mixes() -> MosoError:
-    """The error for a loss that is none of single samples."""
+    """Return the error for a loss in which samples mix."""
     return errors.SamplesMixed(
         "the loss of a sample depends on the other samples of its batch, so it has no gradient of its own; give a "
         "loss that treats samples one by one (no normalisation over the batch, no pairs)"
@@ -369,7 +387,7 @@ def mixes() -> MosoError:
 
 
 def check_finite(swept: Swept) -> None:
-    """Name the first sample of a batch whose gradient is not finite."""
+    """Raise a `SampleError` for the first sample of a batch whose gradient is NaN or infinite."""
     bad = ~torch.isfinite(torch.stack(list(swept.norms.values())).sum(0))
     if bool(bad.any()):
         first = int(bad.nonzero()[0])

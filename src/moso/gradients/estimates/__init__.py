@@ -1,1 +1,1 @@
-"""Cheaper time steps: sketches, shares of the data, the last layer alone, and products taken while training."""
+"""Cheaper time steps: sketches, subsets of the data, the last layer alone, and products computed while training."""

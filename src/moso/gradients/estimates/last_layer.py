@@ -1,12 +1,13 @@
-"""Gradients of single samples by the last linear layer, in two factors.
+"""Per-sample gradients of the last linear layer, in two factors.
 
-For `logits = W a + c` the gradient of one sample's loss is `b a^T` (and `b` by the bias), where `a` is what comes into
-the layer and `b` the gradient of the loss by the logits; for cross-entropy `b = p - y`. Both together are `in + out`
-numbers per sample where the gradient has `in x out`, and every product of gradients is a product of two small ones:
+For `logits = W a + c` the gradient of one sample's loss is `b a^T` (and `b` for the bias), where `a` is the layer's
+input and `b` the gradient of the loss with respect to the logits; for cross-entropy `b = p - y`. Both factors together
+are `in + out` numbers per sample where the gradient has `in x out`, and an inner product of gradients is a product of
+two small ones:
 
     g_i . g_j = (b_i . b_j) (a_i . a_j + 1)        the 1 is the bias
 
-One forward pass; the backward pass goes from the loss to the logits and no further.
+This takes one forward pass; the backward pass goes from the loss to the logits and no further.
 """
 
 from collections.abc import Iterator
@@ -27,17 +28,23 @@ from moso.gradients.trust import ensure, knowledge_of
 from moso.gradients.watching.calls import Watching
 from moso.models import classifier_head
 
-# Rows that are taken in float64 at a time.
+# Rows that are converted to float64 at a time.
 BLOCK = 4096
 
 
 @dataclass(frozen=True)
 class Factored:
-    """`g_z = b_z a_z^T` of every sample, `a: [samples, in]`, `b: [samples, out]`; with `bias`, `b_z` beside it.
+    """The gradients `g_z = b_z a_z^T` of all samples, in factors.
 
-    >>> factors = Factored(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0]]), bias=True)
-    >>> factors.squared_norms()  # 3^2 (1^2 + 2^2 + 1)
-    tensor([54.], dtype=torch.float64)
+    Attributes:
+        a: Inputs of the layer, shape ``[samples, in]``.
+        b: Gradients of the losses with respect to the logits, shape ``[samples, out]``.
+        bias: Whether the layer has a differentiated bias, whose gradient is `b_z`.
+
+    Example:
+        >>> factors = Factored(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0]]), bias=True)
+        >>> factors.squared_norms()  # 3^2 (1^2 + 2^2 + 1)
+        tensor([54.], dtype=torch.float64)
     """
 
     a: torch.Tensor
@@ -51,7 +58,7 @@ class Factored:
         return replace(self, a=self.a[rows], b=self.b[rows])
 
     def mean(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """The mean gradient: by the weight `[out, in]`, and by the bias `[out]`."""
+        """Return the mean gradient of the weight, ``[out, in]``, and of the bias, ``[out]``."""
         weight = wide(self.b.new_zeros(self.b.shape[1], self.a.shape[1]))
         bias = wide(self.b.new_zeros(self.b.shape[1]))
         for part in self.blocks():
@@ -60,7 +67,12 @@ class Factored:
         return weight / len(self), bias / len(self) * self.bias
 
     def along(self, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        """The products `[samples]` of every gradient with a direction: `[out, in]`, and `[out]` for the bias."""
+        """Return the inner product of every gradient with a direction, ``[samples]``.
+
+        Args:
+            weight: The direction of the weight, shape ``[out, in]``.
+            bias: The direction of the bias, shape ``[out]``; None if it does not move.
+        """
         rows = []
         for part in self.blocks():
             products = ((wide(part.b) @ wide(weight)) * wide(part.a)).sum(1)
@@ -68,34 +80,44 @@ class Factored:
         return torch.cat(rows)
 
     def squared_norms(self) -> torch.Tensor:
-        """`|g_z|^2`, `[samples]`."""
+        """Return `|g_z|^2`, ``[samples]``."""
         weight, bias = self.squared_norms_apart()
         return weight + bias
 
     def squared_norms_apart(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """`|g_z|^2` by the weight alone and by the bias alone, `[samples]` each."""
+        """Return `|g_z|^2` of the weight alone and of the bias alone, ``[samples]`` each."""
         own = torch.cat([wide(part.b).square().sum(1) for part in self.blocks()])
         inputs = torch.cat([wide(part.a).square().sum(1) for part in self.blocks()])
         return own * inputs, own * self.bias
 
     def products(self, other: "Factored") -> torch.Tensor:
-        """`g_i . g_j` of all of these with all of the others, `[samples, others]`."""
+        """Return `g_i . g_j` of all of these samples with all of the others, ``[samples, others]``."""
         return (self.b @ other.b.T) * (self.a @ other.a.T + float(self.bias and other.bias))
 
     def blocks(self, size: int = BLOCK) -> Iterator["Factored"]:
-        """The same, `size` samples at a time: `for part in f.blocks(): part.products(f)` never holds all pairs."""
+        """Yield blocks of `size` samples: `for part in f.blocks(): part.products(f)` never holds all pairs."""
         return (self[start : start + size] for start in range(0, len(self), size))
 
 
 def last_layer_gradients(point: Point, batches: Batches, layer: str | None = None) -> Factored:
-    """The gradients of all samples by the linear layer of this name; without one, by the classifier.
+    """Compute the gradients of all samples with respect to one linear layer.
 
-    >>> from moso.tasks import cross_entropy
-    >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
-    >>> point = Point.of(model, cross_entropy)
-    >>> factors = last_layer_gradients(point, lambda: [(torch.zeros(5, 4), torch.zeros(5, dtype=torch.long))])
-    >>> factors.a.shape, factors.b.shape
-    (torch.Size([5, 8]), torch.Size([5, 3]))
+    Args:
+        point: The network.
+        batches: Returns an iterable over the batches.
+        layer: Name of the linear layer; by default the classifier.
+
+    Raises:
+        DataEmpty: There is no sample.
+        ModelUnsuitable: The layer is no plain linear layer, is frozen, or is applied more than once per sample.
+
+    Example:
+        >>> from moso.tasks import cross_entropy
+        >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+        >>> point = Point.of(model, cross_entropy)
+        >>> factors = last_layer_gradients(point, lambda: [(torch.zeros(5, 4), torch.zeros(5, dtype=torch.long))])
+        >>> factors.a.shape, factors.b.shape
+        (torch.Size([5, 8]), torch.Size([5, 3]))
     """
     head = head_of(point, layer)
     fitting, found = Fitting(), list[tuple[torch.Tensor, torch.Tensor]]()
@@ -111,14 +133,25 @@ def last_layer_gradients(point: Point, batches: Batches, layer: str | None = Non
 
 
 def last_layer_time_step(point: Point, batches: Batches, groups: Groups = (), layer: str | None = None) -> TimeStep:
-    """What `time_step` gives if the last layer is all there is, from one forward pass over the data.
+    """Compute a time step of the last layer alone, in one forward pass over the data.
 
-    Keeps `in + out` numbers per sample until the mean is known. `groups` are those of all parameters.
+    `in + out` numbers per sample are kept until the mean is known.
 
-    >>> from moso.tasks import cross_entropy
-    >>> batches = lambda: [(torch.eye(2), torch.tensor([0, 1]))]
-    >>> last_layer_time_step(Point.of(torch.nn.Linear(2, 2), cross_entropy), batches).dot.shape
-    (1, 2)
+    Args:
+        point: The network.
+        batches: Returns an iterable over the batches.
+        groups: Groups of all differentiated parameters.
+        layer: Name of the linear layer; by default the classifier.
+
+    Raises:
+        DataEmpty: There is no sample.
+        ModelUnsuitable: The layer is no plain linear layer, is frozen, or is applied more than once per sample.
+
+    Example:
+        >>> from moso.tasks import cross_entropy
+        >>> batches = lambda: [(torch.eye(2), torch.tensor([0, 1]))]
+        >>> last_layer_time_step(Point.of(torch.nn.Linear(2, 2), cross_entropy), batches).dot.shape
+        (1, 2)
     """
     groups = point.checked_groups(groups)
     names = list(head_of(point, layer).trained)
@@ -135,7 +168,15 @@ def last_layer_time_step(point: Point, batches: Batches, groups: Groups = (), la
 
 
 def head_of(point: Point, layer: str | None = None) -> Point:
-    """The same moment with the last layer alone differentiated, its weight first."""
+    """Return the point with the last layer alone differentiated, its weight first.
+
+    Args:
+        point: The network.
+        layer: Name of the linear layer; by default the classifier.
+
+    Raises:
+        ModelUnsuitable: The layer has no weight, or is frozen or filtered out.
+    """
     layer = classifier_head(point.model)[0] if layer is None else layer
     prefix = f"{layer}." if layer else ""
     if f"{prefix}weight" not in {**point.fixed, **point.trained}:
@@ -150,7 +191,7 @@ def head_of(point: Point, layer: str | None = None) -> Point:
 
 
 def _check(head: Point, batch: Any) -> None:
-    """Refuse a loss that mixes samples, and a layer whose two factors do not give what autograd gives."""
+    """Check that samples do not mix, and that the two factors of the layer give autograd's gradient."""
     plan = ensure(head, knowledge_of(head, batch), batch)
     name = next(iter(head.trained))
     if plan.others or plan.routes.layouts.get(name) != "first":

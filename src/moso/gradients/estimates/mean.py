@@ -1,8 +1,8 @@
-"""The mean gradient `G` alone: ordinary backward passes, batch-norm folded into the convolutions before it.
+"""The mean gradient `G` alone: ordinary backward passes, with batch-norm folded into the convolutions before it.
 
-Folded convolutions are differentiated by the weight they really have, and one step at the very end leads from there
-to the gradients of the convolution and its batch-norm. Gradients add up where autograd puts them, so that a network's
-gradient exists once.
+Folded convolutions are differentiated with respect to their folded weight, and one vector-Jacobian product at the very
+end leads from there to the gradients of the convolution and its batch-norm. Gradients accumulate in `.grad`, so that
+only one gradient of the size of the network exists.
 """
 
 from typing import Any
@@ -19,20 +19,31 @@ from moso.gradients.watching.folding import Fold, Folding, folded_values, folds_
 
 
 def mean_gradient(point: Point, batches: Batches) -> Tensors:
-    """`G`, the gradient of the mean loss over all batches.
+    """Compute `G`, the gradient of the mean loss over all batches.
 
-    >>> from moso.tasks import cross_entropy
-    >>> model = torch.nn.Linear(2, 2)
-    >>> mean = mean_gradient(Point.of(model, cross_entropy), lambda: [(torch.eye(2), torch.tensor([0, 1]))])
-    >>> mean["weight"].shape
-    torch.Size([2, 2])
+    Args:
+        point: The network.
+        batches: Returns an iterable over the batches; called again if memory runs out.
+
+    Returns:
+        The gradient, by parameter name.
+
+    Raises:
+        DataEmpty: There is no sample.
+
+    Example:
+        >>> from moso.tasks import cross_entropy
+        >>> model = torch.nn.Linear(2, 2)
+        >>> mean = mean_gradient(Point.of(model, cross_entropy), lambda: [(torch.eye(2), torch.tensor([0, 1]))])
+        >>> mean["weight"].shape
+        torch.Size([2, 2])
     """
     fitting = Fitting()
     while True:
         try:
             return _summed(point, batches, fitting)
         except TooLargeError:
-            # What an unfinished batch has added to the sums cannot be taken back: from the start, in smaller pieces.
+            # An unfinished batch has already changed the sums: begin again, in smaller pieces.
             continue
 
 
@@ -49,7 +60,7 @@ def _summed(point: Point, batches: Batches, fitting: Fitting) -> Tensors:
 
 
 def _folds(point: Point, batch: Any) -> dict[str, Fold]:
-    """What can be folded without changing the gradient of a few samples."""
+    """Return the folds, if folding does not change the gradient of a few samples."""
     probe = first_samples(batch)
     folds = folds_of(point, probe)
     if not folds:
@@ -58,7 +69,7 @@ def _folds(point: Point, batch: Any) -> dict[str, Fold]:
     for sums in (Sums(point, {}), Sums(point, folds)):
         try:
             sums.add(probe)
-        except RuntimeError:  # a network may rely on the layout of its activations in memory
+        except RuntimeError:  # a network may depend on the memory format of its activations
             return {}
         results.append(sums.finish())
     plain, folded = results
@@ -68,7 +79,7 @@ def _folds(point: Point, batch: Any) -> dict[str, Fold]:
 
 
 class Sums:
-    """Gradients of the summed loss, added up batch by batch, in at least float32."""
+    """Gradients of the summed loss, accumulated batch by batch, in at least float32."""
 
     def __init__(self, point: Point, folds: dict[str, Fold]) -> None:
         self.point, self.folds = point, folds
@@ -79,20 +90,20 @@ class Sums:
         self._wide: Tensors = {}
 
     def add(self, batch: Any) -> int:
-        """One more batch; how many samples it had."""
+        """Add one batch; return its number of samples."""
         with Folding(self.folds, self.leaves) if self.folds else BaseTorchFunctionMode():
             losses = self.point.losses({name: leaf for name, leaf in self.leaves.items() if name in self._own}, batch)
         if losses.requires_grad:
             losses.sum().backward()  # type: ignore[no-untyped-call]
         for name, leaf in self.leaves.items():
-            if leaf.grad is not None and leaf.dtype.itemsize < 4:  # half precision would lose what is added late
+            if leaf.grad is not None and leaf.dtype.itemsize < 4:  # half precision would round away what is added late
                 own = self._wide.setdefault(name, torch.zeros_like(leaf, dtype=torch.float32))
                 own += leaf.grad
                 leaf.grad = None
         return len(losses)
 
     def finish(self) -> Tensors:
-        """The gradient by every parameter of the point, from here on the caller's."""
+        """Return the gradient by parameter name; ownership of its tensors passes to the caller."""
         found = {name: leaf.grad for name, leaf in self.leaves.items() if leaf.grad is not None} | self._wide
         result = {
             name: found.pop(name) if name not in self.folds and name in found else torch.zeros_like(value)
@@ -103,7 +114,7 @@ class Sums:
         return result
 
     def _unfolded(self, found: Tensors) -> Tensors:
-        """From gradients by folded weights and biases to those by what they were made of."""
+        """Map gradients of folded weights and biases to gradients of the parameters that they were computed from."""
         names = {part for name, fold in self.folds.items() for part in (name, *fold.names())} & {*self.point.trained}
         if not names:
             return {}

@@ -1,14 +1,14 @@
-"""Sketches: gradients of single samples in a few thousand numbers, whose products are right on average.
+"""Sketches: per-sample gradients projected to a few thousand numbers, whose inner products are unbiased.
 
-One forward and one backward pass that carries gradients from layer to layer but never forms one by a large parameter:
-each call's input and output gradient are projected (`projection.py`) and only then multiplied. Products of sketches
-are unbiased products of gradients, also of a sketch with itself; so with the mean sketch in place of `G` one sweep over
-the data gives both terms of a time step:
+One forward and one backward pass that carries gradients from layer to layer but never forms the gradient of a large
+parameter: each call's input and output gradient are projected (`projection.py`) and only then multiplied. Products of
+sketches are unbiased products of gradients, also of a sketch with itself. With the mean sketch in place of `G`, one
+sweep over the data thus gives both terms of a time step:
 
     E[s_z . mean s] = G . g_z        E[|s_z|^2] = |g_z|^2
 
-`mean s` holds the sample's own share `|s_z|^2 / N`, and leaving the sample out takes exactly that off again: the
-score's `(N dot - |s_z|^2) / (N - 1)` is the mean of `s_z . s_j` over the others, free of the error in `|s_z|^2`.
+`mean s` contains the sample's own share `|s_z|^2 / N`, and leaving the sample out subtracts exactly that share: the
+score's `(N dot - |s_z|^2) / (N - 1)` is the mean of `s_z . s_j` over the other samples, without the error in `|s_z|^2`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,19 +35,33 @@ from moso.gradients.point import Batches, Groups, Point, Tensors, evaluation_mod
 from moso.gradients.sweep import spread_out, watching_for
 from moso.gradients.trust import ensure, knowledge_of
 
-# Numbers kept of a sample; the error of a product goes with one over their square root.
+# Numbers per sketch; the error of a product is proportional to one over their square root.
 NUMBERS = 4096
-# Samples at a time on a CPU: what is projected was just computed, and should still be in its caches.
+# Samples per pass on a CPU: activations should still be in the processor's cache when they are projected.
 PIECE = 64
 
 
 def sketches(point: Point, batches: Batches, *, numbers: int = NUMBERS, seed: int = 0) -> torch.Tensor:
-    """The sketch of every sample's gradient, `[samples, d]` float32 with `d <= numbers`; products are unbiased.
+    """Compute the sketch of every per-sample gradient.
 
-    >>> from moso.tasks import cross_entropy
-    >>> point = Point.of(torch.nn.Linear(100, 10), cross_entropy)
-    >>> sketches(point, lambda: [(torch.ones(3, 100), torch.tensor([0, 1, 2]))], numbers=64).shape
-    torch.Size([3, 60])
+    Args:
+        point: The network.
+        batches: Returns an iterable over the batches.
+        numbers: Largest size of a sketch.
+        seed: Seed of the projections.
+
+    Returns:
+        Sketches ``[samples, d]`` in float32, with ``d <= numbers``; their inner products are unbiased.
+
+    Raises:
+        DataEmpty: There is no sample.
+        SettingInvalid: `numbers` is smaller than the number of parameters.
+
+    Example:
+        >>> from moso.tasks import cross_entropy
+        >>> point = Point.of(torch.nn.Linear(100, 10), cross_entropy)
+        >>> sketches(point, lambda: [(torch.ones(3, 100), torch.tensor([0, 1, 2]))], numbers=64).shape
+        torch.Size([3, 60])
     """
     names = list(point.trained)
     parts = list(_swept(point, batches, _projections(point, numbers, seed)))
@@ -59,14 +73,26 @@ def sketches(point: Point, batches: Batches, *, numbers: int = NUMBERS, seed: in
 def sketched_time_step(
     point: Point, batches: Batches, groups: Groups = (), *, numbers: int = NUMBERS, seed: int = 0
 ) -> TimeStep:
-    """A time step from one sweep over the data; its two terms are estimates, and there is no mean gradient.
+    """Estimate both terms of a time step in one sweep over the data; there is no mean gradient.
 
-    Keeps the sketches until their mean is known, four times `numbers` bytes per sample.
+    The sketches are kept until their mean is known: four times `numbers` bytes per sample.
 
-    >>> from moso.tasks import cross_entropy
-    >>> batches = lambda: [(torch.eye(2), torch.tensor([0, 1]))]
-    >>> sketched_time_step(Point.of(torch.nn.Linear(2, 2), cross_entropy), batches).dot.shape
-    (1, 2)
+    Args:
+        point: The network.
+        batches: Returns an iterable over the batches.
+        groups: Parameter names per group.
+        numbers: Largest size of a sketch.
+        seed: Seed of the projections.
+
+    Raises:
+        DataEmpty: There is no sample.
+        SettingInvalid: `numbers` is smaller than the number of parameters.
+
+    Example:
+        >>> from moso.tasks import cross_entropy
+        >>> batches = lambda: [(torch.eye(2), torch.tensor([0, 1]))]
+        >>> sketched_time_step(Point.of(torch.nn.Linear(2, 2), cross_entropy), batches).dot.shape
+        (1, 2)
     """
     groups = point.checked_groups(groups)
     projections = _projections(point, numbers, seed)
@@ -94,7 +120,7 @@ def _projections(point: Point, numbers: int, seed: int) -> dict[str, Projection]
 
 
 def _swept(point: Point, batches: Batches, projections: Mapping[str, Projection]) -> Iterator[Tensors]:
-    """The sketches `[some, size]` of each parameter, on the CPU, a few samples at a time."""
+    """Yield the sketches ``[some, size]`` by parameter, on the CPU, a few samples at a time."""
     fitting = Fitting()
     if point.device.type == "cpu":
         fitting.most = PIECE
@@ -134,7 +160,14 @@ def _sketched(point: Point, plan: Plan, projections: Mapping[str, Projection], b
 def sketch_call(
     call: Call, b: torch.Tensor, projections: Mapping[str, Projection], leaves: Tensors
 ) -> Iterator[tuple[str, torch.Tensor]]:
-    """What one call adds to the sketches `[batch, size]` of its parameters, by name."""
+    """Yield what one call adds to the sketches ``[batch, size]`` of its parameters, with their names.
+
+    Args:
+        call: The call.
+        b: The gradient of its output.
+        projections: The projection of each parameter.
+        leaves: The parameters as leaves of derived tensors' autograd graphs.
+    """
     rest = dict(call.places)
     weight = rest.get("weight")
     if weight is not None and (weight.tensor is None or weight.rows is not None):
@@ -161,7 +194,7 @@ def sketch_call(
 
 
 def _factored(call: Call, b: torch.Tensor, projection: Projection, rows: Rows | None) -> torch.Tensor | None:
-    """The weight's part of the sketch, `[batch, size]`, from projected factors, where the operation has them."""
+    """Return the weight's sketch, ``[batch, size]``, from projected factors; None if the operation has no factors."""
     if call.operation is convolution:
         return _convolved(call, b, projection)
     if call.operation is linear:
@@ -169,14 +202,14 @@ def _factored(call: Call, b: torch.Tensor, projection: Projection, rows: Rows | 
         return (projection.rows_of(b, rows).mT @ projection.columns_of(a)).flatten(1)
     if call.operation is embedding:
         a, b = call.operation.split(call, b)
-        # What comes in is a row's number, as if the input were one there and zero elsewhere.
+        # The input is a row index, which stands for a one-hot vector.
         table = torch.eye(projection.shape[0]).to(b) if projection.left is None else projection.left.T
         return (table[a].mT @ projection.columns_of(b)).flatten(1)
     return None
 
 
 def _convolved(call: Call, b: torch.Tensor, projection: Projection) -> torch.Tensor | None:
-    """A convolution over sums of channels, each shifted by one offset of the kernel, in place of all patches."""
+    """Convolve sums of channels, each shifted by one offset of the kernel, in place of all patches."""
     plain = call.layout == "first" and call.given.get("groups", 1) == 1
     if projection.right is None or projection.shifts is None or not plain:
         return None
@@ -189,10 +222,10 @@ def _convolved(call: Call, b: torch.Tensor, projection: Projection) -> torch.Ten
 
 
 def _batch_normalised(call: Call, b: torch.Tensor) -> Tensors:
-    """`sum b x_hat` and `sum b` of every sample, `[batch, channels]`."""
+    """Compute `sum b x_hat` and `sum b` per sample, ``[batch, channels]``."""
     positions = tuple(range(2, b.ndim))
     products, bias = call.a * b, b
-    if positions:  # summed where they lie, whichever dimension is last in memory
+    if positions:  # summed before a reshape, which could copy, depending on the memory format
         products, bias = products.sum(positions), b.sum(positions)
     mean, variance = call.given["running_mean"], call.given["running_var"]
     weight = (products - mean * bias) * torch.rsqrt(variance + call.given.get("eps", 1e-5))

@@ -1,14 +1,14 @@
-"""A time step whose mean gradient comes from a share of the samples: about half the cost of the exact one.
+"""A time step whose mean gradient comes from a subset of the samples: about half the cost of the exact one.
 
-With `A` the share, `m = |A|` and `G_A` its mean gradient, the leave-one-out product of a sample is estimated by the
-mean over the samples of `A` other than itself:
+With `A` the subset, `m = |A|` and `G_A` its mean gradient, the leave-one-out product of a sample is estimated by the
+mean over the samples of `A` other than the sample itself:
 
     a(z) = G_A . g_z                               z not in A
     a(z) = (m G_A . g_z - |g_z|^2) / (m - 1)       z in A
 
-Both are right on average over the draw of `A`. Norms are only needed inside the share, where the first sweep has them
-anyway; outside they are not known, and 0 is given. The terms are those from which a score finds this `a` by its own
-formula, `a = (N dot - squared_norm) / (N - 1)`:
+Both are unbiased over the draw of `A`. Norms are only needed inside the subset, where the first sweep computes them
+anyway; outside they are unknown and set to 0. The returned terms are those from which a score obtains this `a` by its
+own formula, `a = (N dot - squared_norm) / (N - 1)`:
 
     dot = ((N - 1) a + squared_norm) / N
 """
@@ -25,20 +25,32 @@ from moso.gradients.point import Batches, Groups, Point
 def subsampled_time_step(
     point: Point, batches: Batches, share: Batches, inside: NDArray[np.bool_], groups: Groups = ()
 ) -> TimeStep:
-    """The terms of all samples in `batches` with the mean gradient of those in `share`.
+    """Compute the terms of all samples in `batches` with the mean gradient of the samples in `share`.
 
-    `inside: [samples]` says which of all samples are in the share, whose batches have the same order. `squared_norm`
-    is 0 outside of it.
+    Args:
+        point: The network.
+        batches: Returns an iterable over the batches of all samples.
+        share: Returns an iterable over the batches of the subset, in the same order of samples.
+        inside: Whether each sample is in the subset, shape ``[samples]``.
+        groups: Parameter names per group.
 
-    >>> import torch
-    >>> from moso.tasks import cross_entropy
-    >>> inputs, labels = torch.eye(3), torch.tensor([0, 1, 0])
-    >>> point = Point.of(torch.nn.Linear(3, 2), cross_entropy)
-    >>> step = subsampled_time_step(
-    ...     point, lambda: [(inputs, labels)], lambda: [(inputs[:2], labels[:2])], np.array([True, True, False])
-    ... )
-    >>> (step.squared_norm > 0).tolist()
-    [[True, True, False]]
+    Returns:
+        The time step; `squared_norm` is 0 outside of the subset.
+
+    Raises:
+        TooFewSamples: The subset has fewer than two samples.
+        NotDeterministic: Two passes over the same samples give different gradients.
+
+    Example:
+        >>> import torch
+        >>> from moso.tasks import cross_entropy
+        >>> inputs, labels = torch.eye(3), torch.tensor([0, 1, 0])
+        >>> point = Point.of(torch.nn.Linear(3, 2), cross_entropy)
+        >>> step = subsampled_time_step(
+        ...     point, lambda: [(inputs, labels)], lambda: [(inputs[:2], labels[:2])], np.array([True, True, False])
+        ... )
+        >>> (step.squared_norm > 0).tolist()
+        [[True, True, False]]
     """
     N, m = len(inside), int(inside.sum())
     if m < 2:

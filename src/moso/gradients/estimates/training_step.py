@@ -1,12 +1,12 @@
-"""`V . g_z` of every sample of a training step, taken in the step's own forward and backward pass.
+"""`V . g_z` of every sample of a training step, computed in the step's own forward and backward pass.
 
-A call that is linear in its parameters adds `b . f(a; V)` for each sample, as in the ghost dot product, with `a` and
-`b` of the pass that training makes anyway. What is added is one more forward pass through the layers with parameters.
+A call that is linear in its parameters contributes `b . f(a; V)` per sample, as in the ghost dot product, with `a` and
+`b` of the pass that training makes anyway. The extra cost is one more forward pass through the layers with parameters.
 
 Where samples mix, as under batch-norm in training mode, `g_z` is the part of the batch's gradient that passes through
-the sample's own activations: the derivative of the whole batch's loss by parameters that only this sample uses. All of
-them together are the batch's gradient, which is how every step is checked: their sum along `V` must be what autograd's
-gradient gives along `V`. A parameter whose work was not seen would break it.
+the sample's own activations: the derivative of the whole batch's loss by parameters that only this sample uses. These
+parts sum to the batch's gradient, and every step checks that: their sum along `V` must equal autograd's gradient along
+`V`. A parameter whose use was not watched would violate this.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,29 +27,41 @@ from moso.gradients.point import Point, Tensors, evaluation_mode
 from moso.gradients.trust import ensure, knowledge_of
 from moso.gradients.watching.calls import Watching
 
-# How far the sum over samples may be from autograd's, as a share of what is summed: in float32, and under autocast.
+# Allowed difference between the sum over samples and autograd's, relative to the summed magnitudes: in float32, and
+# under autocast.
 TOLERANCE, ROUGH_TOLERANCE = 5e-3, 5e-2
 ROUNDING = 1e-5
 
-# In training mode these normalise by what they are given, which leaves them linear in their parameters.
+# In training mode these normalise by the batch's statistics, and are still linear in their parameters.
 _IN_TRAINING = {func: replace(OPERATIONS[func], holds=lambda given: True) for func in (F.batch_norm, F.instance_norm)}
 
 
 class TrainingStepProducts:
-    """Watches training steps of a network, whose own parameters and buffers are used.
+    """Watches training steps of a network and computes `V . g_z`, using the network's own parameters and buffers.
 
-    >>> from moso.tasks import cross_entropy
-    >>> model, batch = nn.Linear(2, 2), (torch.eye(2), torch.tensor([0, 1]))
-    >>> live = TrainingStepProducts(model, cross_entropy, batch)
-    >>> live.losses(batch, {"weight": torch.ones(2, 2)}).mean().backward()
-    >>> live.products().shape
-    torch.Size([2])
+    Example:
+        >>> from moso.tasks import cross_entropy
+        >>> model, batch = nn.Linear(2, 2), (torch.eye(2), torch.tensor([0, 1]))
+        >>> live = TrainingStepProducts(model, cross_entropy, batch)
+        >>> live.losses(batch, {"weight": torch.ones(2, 2)}).mean().backward()
+        >>> live.products().shape
+        torch.Size([2])
     """
 
     def __init__(
         self, model: nn.Module, loss: Loss, batch: Any, parameters: Callable[[str], bool] | None = None
     ) -> None:
-        """Finds on some samples of `batch` how each parameter meets them; refuses what cannot be seen."""
+        """Probe on some samples of `batch` how each parameter meets samples.
+
+        Args:
+            model: The network.
+            loss: Returns one loss per sample.
+            batch: Samples to probe with.
+            parameters: Returns whether the parameter of this name is included; by default all trainable ones are.
+
+        Raises:
+            ModelUnsuitable: A parameter has no closed form.
+        """
         self.model, self.loss = model, loss
         point = Point.of(model, loss, parameters=parameters)
         self.names = list(point.trained)
@@ -63,7 +75,7 @@ class TrainingStepProducts:
         self._mixed: torch.dtype | None = None
 
     def _look(self, batch: Any) -> None:
-        """Compare with autograd what was not yet, on samples of a batch."""
+        """Compare closed forms that were not compared yet with autograd, on samples of a batch."""
         with evaluation_mode(self.model):
             self.known = knowledge_of(self._point, batch)
             self.routes = ensure(self._point, self.known, batch).routes
@@ -72,7 +84,15 @@ class TrainingStepProducts:
             raise _unseen(unseen[0])
 
     def losses(self, batch: Any, direction: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """The forward pass: losses `[batch]`, whose mean is to be differentiated next."""
+        """Run the forward pass; the caller differentiates the mean of the losses next.
+
+        Args:
+            batch: The samples.
+            direction: `V`, by parameter name.
+
+        Returns:
+            The losses, shape ``[batch]``.
+        """
         if any(name not in self.known.seen for name in self.names):
             self._look(batch)
         count, device = batch_length(batch), self._live[self.names[0]].device
@@ -94,7 +114,11 @@ class TrainingStepProducts:
         return losses
 
     def products(self) -> torch.Tensor:
-        """After the backward pass of the mean loss, before gradients are changed: `V . g_z`, `[batch]`, float64."""
+        """Return `V . g_z`, ``[batch]`` in float64; call it after the backward pass, before gradients are changed.
+
+        Raises:
+            ModelUnsuitable: A use of a parameter was not watched, so the products do not add up.
+        """
         whole = size = 0.0
         for name in self.names:
             gradient = self._live[name].grad
@@ -107,7 +131,7 @@ class TrainingStepProducts:
                 whole, size = whole + float(along.sum()), size + float(along.abs().sum())
         tolerance = TOLERANCE if self._mixed is None else ROUGH_TOLERANCE
         found = float(self._sum.sum())
-        # What cancels in the sum leaves its rounding behind.
+        # Terms that cancel in the sum leave their rounding errors behind.
         if abs(found - whole) > tolerance * float(self._sum.abs().sum()) + ROUNDING * size:
             raise errors.ModelUnsuitable(
                 f"products with single samples' gradients add up to {found:.6g} where the batch's gradient gives "
@@ -117,13 +141,13 @@ class TrainingStepProducts:
 
     def _visit(self, call: Call, b: torch.Tensor) -> None:
         if call.given.get("training") or call.given.get("use_input_stats"):
-            # Called once more, it must not count the batch into its running statistics again.
+            # Called once more, batch-norm must not update its running statistics with the batch again.
             call = replace(call, given={**call.given, "running_mean": None, "running_var": None})
         with torch.autocast(b.device.type, self._mixed, enabled=self._mixed is not None):
             self._sum += wide(ghost_dot(call, b, lambda place: moved_along(place, self._direction, self._moved)))
 
     def _spread(self, name: str, shape: tuple[int, ...], count: int) -> torch.Tensor:
-        """A parameter given to every sample separately, whose gradients come apart on their way back."""
+        """Broadcast a parameter to one copy per sample, so that a hook receives per-sample gradients."""
         value = self._live[name].view(shape).expand(count, *shape[1:]).clone()
 
         def add(gradients: torch.Tensor) -> None:
@@ -135,7 +159,7 @@ class TrainingStepProducts:
 
 
 class _WatchingTraining(Watching):
-    """Sees normalisations in training mode as well."""
+    """Watches normalisations in training mode, too."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

@@ -1,10 +1,11 @@
-"""Closed forms, one file per kind of operation: gradients of single samples from what a backward pass has anyway.
+"""Closed forms, one file per kind of operation: per-sample gradients from what a backward pass computes anyway.
 
-For an operation that is linear in its parameters, the gradient of one sample's loss is made of the operation's input
-`a` and the gradient `b` of the loss by its output. A form takes both for a whole batch and gives, for each parameter,
-the squared norm of every sample's gradient and the sum of all gradients, without keeping any of them.
+For an operation that is linear in its parameters, a per-sample gradient is made of the operation's input `a` and the
+gradient `b` of the loss with respect to its output. A closed form takes both for a whole batch and gives, for each
+parameter, the squared norm of every per-sample gradient and the sum of all gradients, without keeping any of them.
 
-A form belongs to a function of PyTorch, not to a module: whatever calls it with a parameter is covered.
+A closed form belongs to a function of PyTorch, not to a module: any code that calls the function with a parameter is
+covered.
 """
 
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-# By their modules: an operation of the same name would hide its module from whoever imports it.
+# Imported as modules: importing an operation of the same name would hide its module.
 from moso.gradients.layers import convolution, embedding, linear
 from moso.gradients.layers.contraction import bilinear, einsum, matmul
 from moso.gradients.layers.elementwise import ELEMENTWISE, expansion

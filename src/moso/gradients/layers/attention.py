@@ -1,7 +1,7 @@
-"""`F.multi_head_attention_forward`, taken apart into the linear maps it is made of.
+"""`F.multi_head_attention_forward`, split into its linear maps.
 
-PyTorch's attention module calls one function for all of it, in which its parameters are out of sight. Written out,
-`softmax(q k^T / sqrt(d) + mask) v` between calls of `F.linear`, each of them has its closed form.
+PyTorch's attention module calls one function, inside which the uses of its parameters cannot be watched. Written out as
+`softmax(q k^T / sqrt(d) + mask) v` between calls of `F.linear`, each linear map has its closed form.
 """
 
 import inspect
@@ -13,14 +13,20 @@ import torch.nn.functional as F
 
 from moso.gradients.layers.operation import Rows
 
-# `F.linear` with some rows of weight and bias, or with all.
+# `F.linear` with some rows of weight and bias, or with all (None).
 Linear = Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None, Rows | None], torch.Tensor]
 _SIGNATURE = inspect.signature(F.multi_head_attention_forward)
 _RARE = ("bias_k", "bias_v", "add_zero_attn", "static_k", "static_v", "use_separate_proj_weight")
 
 
 def attention(linear: Linear, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, torch.Tensor | None] | None:
-    """What `F.multi_head_attention_forward` gives, or nothing where one of its rarer options is asked for."""
+    """Return what `F.multi_head_attention_forward` returns; None for options not supported here.
+
+    Args:
+        linear: Applies a watched linear map with some rows of weight and bias.
+        args: Positional arguments of `F.multi_head_attention_forward`.
+        kwargs: Keyword arguments of `F.multi_head_attention_forward`.
+    """
     bound = _SIGNATURE.bind(*args, **kwargs)
     bound.apply_defaults()
     given = bound.arguments
@@ -50,12 +56,12 @@ def attention(linear: Linear, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, 
 
 
 def _by_head(x: torch.Tensor, heads: int) -> torch.Tensor:
-    """`[length, batch, width]` to `[batch, heads, length, width / heads]`."""
+    """Reshape ``[length, batch, width]`` to ``[batch, heads, length, width / heads]``."""
     return x.reshape(*x.shape[:2], heads, -1).permute(1, 2, 0, 3)
 
 
 def _mask(given: dict[str, Any], q: torch.Tensor, k: torch.Tensor) -> torch.Tensor | None:
-    """Both masks as one that is added to the products."""
+    """Return both masks as one additive mask."""
     batch, heads, length = q.shape[:3]
     whole: torch.Tensor | None = None
     mask, padding = given["attn_mask"], given["key_padding_mask"]
@@ -69,7 +75,7 @@ def _mask(given: dict[str, Any], q: torch.Tensor, k: torch.Tensor) -> torch.Tens
 
 
 def _additive(mask: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """A mask that is true where nothing is seen, as numbers to add."""
+    """Convert a boolean mask (True: not attended) to an additive one."""
     if mask.dtype != torch.bool:
         return mask.to(like.dtype)
     return torch.zeros_like(mask, dtype=like.dtype).masked_fill_(mask, -torch.inf)

@@ -1,7 +1,7 @@
-"""Parameters that are contracted with a sample's tensor: products of matrices, `torch.einsum`, `F.bilinear`.
+"""Parameters that are contracted with a sample's tensor: matrix products, `torch.einsum`, `F.bilinear`.
 
-The gradient by one factor of a product is the product of all others with the output gradient, with the label of the
-samples kept: for `y[b, o] = sum_i x[b, i] W[i, o]` it is `g[b, i, o] = x[b, i] b[b, o]`.
+The gradient with respect to one factor of a product is the product of all other factors with the output gradient,
+keeping the samples' index: for `y[b, o] = sum_i x[b, i] W[i, o]` it is `g[b, i, o] = x[b, i] b[b, o]`.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from moso.gradients.layers.operation import Call, Each, IsPlace, Operation
 
 
 def _sides(call: Call, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Both with the dimensions before their matrices broadcast to those of the output."""
+    """Return input and output gradient, with the input's leading dimensions broadcast to those of the output."""
     leading = b.shape[:-2]
     a = call.a.expand(*leading, *call.a.shape[-2:])
     return call.sample_first(a), call.sample_first(b)
@@ -61,7 +61,7 @@ matmul = Operation(("input", "other"), _unused, _unused, choose=_choose, renamed
 
 
 def _labels(given: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Labels of the sample's operand, of the parameter and of the output, an ellipsis written out."""
+    """Return the einsum labels of the sample's operand, the parameter and the output, with ellipses expanded."""
     sides = given["equation"].replace(" ", "")
     if "->" not in sides:
         raise RuntimeError("an einsum without '->' has no closed form here")

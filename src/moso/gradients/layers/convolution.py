@@ -4,9 +4,9 @@ At output position t the layer multiplies W by the patch u_t of its (padded) inp
 
     g = sum_t b_t u_t^T        |g|_F^2 = sum_{t,s} (b_t . b_s) (u_t . u_s)
 
-The first form is the weight gradient of one convolution in which every sample is a group of its own or, where few
-channels come in and patches are small, a product of matrices. Few positions and many channels take the second, whose
-sum of gradients is the ordinary weight gradient.
+The first form is computed as the weight gradient of one grouped convolution with one group per sample or, for few input
+channels, as a matrix product over written-out patches (im2col). With few positions and many channels the second form
+(Gram matrices) is cheaper; its sum of gradients is the ordinary weight gradient.
 """
 
 import itertools
@@ -18,14 +18,15 @@ import torch.nn.functional as F
 
 from moso.gradients.layers.operation import Call, Each, Operation, Sums, scaled
 
-# The second form pays where its T^2 (patch + out) operations are below this share of the first one's.
+# The second form pays off where its T^2 (patch + out) operations are below this share of the first form's.
 GRAM_SHARE = 0.5
-# Up to so many channels, as in a network's first layer, patches are written out: libraries are slow with a few.
+# Up to this number of input channels, as in a first layer, patches are written out: the libraries' convolutions are
+# slow with so few.
 FEW_CHANNELS = 4
 
 
 def _split(call: Call, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """`[batch, images, channels, *size]`, padded where padding goes by name."""
+    """Return input and output gradient, ``[batch, images, channels, *size]``; pad the input for `padding="same"`."""
     a = call.a
     if call.given.get("padding") == "same":
         reach = [spread * (size - 1) for spread, size in zip(_settings(call)[2], _kernel(call), strict=True)]
@@ -56,12 +57,12 @@ def _each(call: Call, a: torch.Tensor, b: torch.Tensor) -> Each:
 
 
 def _from_patches(call: Call, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """`sum_t b_t u_t^T` of every image with the patches written out."""
+    """Compute `sum_t b_t u_t^T` for every image from written-out patches."""
     return torch.bmm(b.flatten(2), _written_out(call, a, b.shape[2:]).mT)
 
 
 def _written_out(call: Call, a: torch.Tensor, positions: torch.Size) -> torch.Tensor:
-    """The patch at every position, `[batch, channels x kernel, positions]`."""
+    """Return the patch at every position (im2col), ``[batch, channels x kernel, positions]``."""
     if a.ndim == 4:
         stride, padding, dilation = _settings(call)
         return F.unfold(a, _kernel(call), tuple(dilation), tuple(padding), tuple(stride))
@@ -73,7 +74,7 @@ def _written_out(call: Call, a: torch.Tensor, positions: torch.Size) -> torch.Te
 
 
 def weight_gradient(call: Call, a: torch.Tensor, b: torch.Tensor, weight: torch.Tensor, times: int = 1) -> torch.Tensor:
-    """The gradient of `weight`, whose groups are `times` those of the call."""
+    """Compute the gradient of `weight`, which has `times` as many groups as the call."""
     stride, padding, dilation = _settings(call)
     groups = call.given.get("groups", 1) * times
     gradient: torch.Tensor = torch.ops.aten.convolution_backward(
@@ -83,7 +84,7 @@ def weight_gradient(call: Call, a: torch.Tensor, b: torch.Tensor, weight: torch.
 
 
 def _settings(call: Call) -> tuple[list[int], list[int], list[int]]:
-    """Stride, padding and dilation a dimension; padding by name is done before."""
+    """Return stride, padding and dilation per dimension; padding given by name was applied before, and counts as 0."""
     dimensions = len(_kernel(call))
     amount = call.given.get("padding", 0)
     stride, padding, dilation = (
@@ -96,7 +97,13 @@ def _settings(call: Call) -> tuple[list[int], list[int], list[int]]:
 
 
 def forms_gradients(weight: torch.Tensor, positions: int, groups: int = 1) -> bool:
-    """Whether the first form is the cheaper one."""
+    """Return whether forming per-sample gradients (the first form) is cheaper.
+
+    Args:
+        weight: The weight of the convolution, ``[out, in / groups, *kernel]``.
+        positions: Number of output positions.
+        groups: Number of groups.
+    """
     patch, outputs = prod(weight.shape[1:]), len(weight) // groups
     return positions * (patch + outputs) >= GRAM_SHARE * patch * outputs
 
@@ -129,7 +136,7 @@ def _from_products(call: Call, a: torch.Tensor, b: torch.Tensor, groups: int) ->
 
 
 def _patches(call: Call, a: torch.Tensor, positions: torch.Size) -> Iterator[torch.Tensor]:
-    """For each offset of the kernel, the input that meets it: `[batch, in, *positions]`."""
+    """Yield, for each offset of the kernel, the input that meets it: ``[batch, in, *positions]``."""
     stride, padding, dilation = _settings(call)
     if any(padding):
         a = F.pad(a, [amount for one in reversed(padding) for amount in (one, one)])

@@ -1,8 +1,8 @@
-"""Parameters that are added to a sample's tensor or multiplied with it: biases, scales, positions, tables.
+"""Parameters that are added to a sample's tensor or multiplied with it: biases, scales, position tables.
 
     y = x + p    g = b          y = x p    g = b x        summed over everything that p is broadcast over
 
-Division by a parameter is multiplication with its inverse, and attention adds its mask to its products.
+Division by a parameter is multiplication by its reciprocal, and attention adds its mask to its products.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,14 +15,19 @@ from moso.gradients.layers.operation import Call, Each, IsPlace, Operation
 
 
 def reduced(full: torch.Tensor, call: Call, shape: torch.Size) -> torch.Tensor:
-    """`[batch, *shape]`: gradients `[batch, merged, ...]` summed over what a parameter of this shape is broadcast over.
+    """Sum gradients ``[batch, merged, ...]`` over the broadcast dimensions of a parameter, to ``[batch, *shape]``.
+
+    Args:
+        full: Gradients with respect to the broadcast parameter.
+        call: The call, for its layout.
+        shape: The parameter's own shape.
 
     Raises:
-        RuntimeError: The parameter has numbers of its own along the dimension of the samples.
+        RuntimeError: The parameter is not broadcast along the batch dimension.
     """
     second = call.layout == "second"
     leading = (1,) * (full.ndim - (not second) - len(shape)) + tuple(shape)
-    # Where samples are in the second dimension, the parameter may vary along the first one.
+    # If the samples are the second dimension, the parameter may vary along the first.
     target = (leading[0], *leading[2:]) if second else (1, *leading[1:])
     if leading[int(second)] != 1:
         raise RuntimeError(f"a parameter of shape {tuple(shape)} differs from sample to sample")
@@ -31,7 +36,7 @@ def reduced(full: torch.Tensor, call: Call, shape: torch.Size) -> torch.Tensor:
 
 
 def arranged(call: Call, tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """`[batch, merged, ...]` of a sample's tensor that is broadcast to the output's shape."""
+    """Return a sample's tensor broadcast to the output's shape, ``[batch, merged, ...]``."""
     return call.sample_first(tensor.expand(like.shape))
 
 
@@ -76,7 +81,7 @@ def _binary(choose: Callable[[dict[str, Any], IsPlace], Chosen]) -> Operation:
 
 
 def _both(given: Mapping[str, Any], is_place: IsPlace) -> tuple[torch.Tensor, torch.Tensor, bool] | None:
-    """The sample's tensor, the parameter, and whether the parameter stands on the right."""
+    """Return the sample's tensor, the parameter, and whether the parameter is the right operand."""
     left, right = given["input"], given["other"]
     if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor) or is_place(left) == is_place(right):
         return None
@@ -84,7 +89,7 @@ def _both(given: Mapping[str, Any], is_place: IsPlace) -> tuple[torch.Tensor, to
 
 
 def _sum_of(sign: int, swapped: bool = False) -> Operation:
-    """`input + sign * other`; with `swapped`, as Python calls `other + input`."""
+    """Return the operation `input + sign * other`; with `swapped`, `other + sign * input`."""
 
     def choose(given: dict[str, Any], is_place: IsPlace) -> Chosen:
         pair = _both(given, is_place)
@@ -111,10 +116,10 @@ ELEMENTWISE: dict[Callable[..., Any], Operation] = {
     torch.rsub: _sum_of(-1, swapped=True),
     **dict.fromkeys((torch.mul, torch.multiply, _T.mul, _T.__mul__, _T.__rmul__), _binary(_product_of)),
 }  # fmt: skip
-# Overwriting what they multiply, these leave nothing to take the product's form from unless it is copied first.
+# In-place multiplications overwrite the input that the closed form needs, so it is copied first.
 OVERWRITING: frozenset[Callable[..., Any]] = frozenset({_T.mul_, _T.__imul__, _T.multiply_})
 ELEMENTWISE.update(dict.fromkeys(OVERWRITING, _binary(_product_of)))
-# `x / p` is `x (1 / p)`, whatever the way from p to its inverse.
+# `x / p` is `x * (1 / p)`; the reciprocal is a derived tensor.
 DIVISIONS = frozenset({torch.div, torch.divide, torch.true_divide, _T.div, _T.__truediv__, _T.true_divide})
 
 
@@ -137,7 +142,7 @@ def _expansion(given: dict[str, Any], is_place: IsPlace) -> Chosen:
     return added, {"input": given["input"], "weight": given["input"], "factor": 1}
 
 
-# A parameter that is repeated for every sample, as class tokens are.
+# A parameter that is expanded to every sample, such as a class token.
 expansion = Operation(("input",), _unused, _unused, choose=_expansion)
 
 prelu = Operation(("input", "weight"), _prelu_split, _prelu, along=_prelu_along)

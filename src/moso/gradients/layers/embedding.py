@@ -1,4 +1,4 @@
-"""`F.embedding`: the gradient of a row is the sum of `b` over the positions that looked it up.
+"""`F.embedding`: the gradient of a row is the sum of `b` over the positions that looked the row up.
 
 |g|^2 = sum over pairs of positions t, s that looked up the same row of b_t . b_s
 """
@@ -31,7 +31,7 @@ def _sums(call: Call, a: torch.Tensor, b: torch.Tensor, scales: torch.Tensor) ->
 
 
 def _holds(given: Mapping[str, Any]) -> bool:
-    """Whether the gradient is the plain one: a maximal norm changes the table, a scaled gradient mixes samples."""
+    """Return whether the gradient is plain: `max_norm` changes the table, `scale_grad_by_freq` mixes samples."""
     return given.get("max_norm") is None and not given.get("scale_grad_by_freq") and not given.get("sparse")
 
 
@@ -42,7 +42,7 @@ embedding = Operation(
 
 
 def _bags(call: Call, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Row numbers `[batch, length]` and the output gradient that reaches each of them, zero where a bag has ended."""
+    """Return row indices ``[batch, length]`` and the output gradient that reaches each, zero beyond a bag's end."""
     given = call.given
     rows, length = given["input"], len(given["weight"])
     offsets, weights = given.get("offsets"), given.get("per_sample_weights")

@@ -1,11 +1,11 @@
 """A convolution and the batch-norm behind it as one call: `y = s (W * a) + (c - s mean)`, `s = w / std`.
 
-With `g` the gradient by the weight `s W` that the call really has, and `h = sum_t b_t` that by its bias:
+With `g` the gradient with respect to the call's actual weight `s W`, and `h = sum_t b_t` that with respect to its bias:
 
     by W:  s g        by the convolution's own bias:  s h
-    by w:  (W . g + (bias - mean) h) / std, channel by channel        by c:  h
+    by w:  (W . g + (bias - mean) h) / std, per channel        by c:  h
 
-So one gradient per sample gives all of them, and batch-norm costs neither a pass of its own nor memory for its input.
+One gradient per sample thus gives all of them, and batch-norm costs neither a pass of its own nor memory for its input.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ def _each(call: Call, a: torch.Tensor, b: torch.Tensor) -> Each:
 
 
 def _sums(call: Call, a: torch.Tensor, b: torch.Tensor, scales: torch.Tensor) -> Sums:
-    """The scale of a channel can wait until its numbers have been added up."""
+    """Compute norms and totals; the scale of a channel is applied after its numbers were summed."""
     scale = call.given["scale"]
     for part in chunks(call.given["weight"].numel(), len(b)):
         weight, small = _gradients(call, a[part], b[part])
@@ -38,11 +38,11 @@ def _sums(call: Call, a: torch.Tensor, b: torch.Tensor, scales: torch.Tensor) ->
 
 
 def _gradients(call: Call, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """By the weight that the call really has, `[batch, out, ...]`, and by everything that is one number a channel."""
+    """Return the gradients of the call's actual weight, ``[batch, out, ...]``, and of all parameters per channel."""
     weight, bias = dict(convolution.each(call, a, b))["weight"], b.flatten(3).sum((1, 3))
     small = {"norm_bias": bias}
     if "norm_weight" in call.places:
-        # Channel by channel, so that nothing as large as the gradients themselves is made.
+        # Contracted per channel, without a temporary as large as the gradients themselves.
         products = torch.einsum("nok,ok->no", weight.flatten(2), call.given["plain"].flatten(1))
         small["norm_weight"] = (products + call.given["shift"] * bias) * call.given["inverse"]
     if "own_bias" in call.places:
@@ -51,7 +51,7 @@ def _gradients(call: Call, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tens
 
 
 def _along(call: Call, b: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """`b * dy`, where all of the convolution and its batch-norm move: one convolution by what its weight moves by."""
+    """Return `b * dy` along a direction of all parameters of both layers: one convolution with the moved weight."""
     given = call.given
     weight, bias = torch.zeros_like(given["plain"]), torch.zeros_like(given["scale"])
     shape = (-1, *[1] * (weight.ndim - 1))

@@ -1,9 +1,10 @@
-"""`F.linear` at any number of positions t: `y_t = W a_t + c`; and products of matrices that are the same, transposed.
+"""`F.linear` at any number of positions t: `y_t = W a_t + c`; and matrix products, which are the same, transposed.
 
     g = sum_t b_t a_t^T        |g|_F^2 = sum_{t,s} (b_t . b_s) (a_t . a_s)
 
-The second form costs T^2 (in + out) per sample and the whole batch's gradient beside it, the first T in out and the
-passes over what it forms: few positions take the second, many the first.
+Per sample, the second form (Gram matrices) costs T^2 (in + out), beside the gradient of the whole batch. The first form
+costs T in out, and the passes over the gradients that it forms. The second is chosen for few positions, the first for
+many.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ import torch
 
 from moso.gradients.layers.operation import Call, Each, Operation, Sums, scaled
 
-# Products of positions pay while T (in + out) is below this share of in out.
+# The second form pays off while T (in + out) is below this share of in out.
 PRODUCTS_SHARE = 0.4
 
 
@@ -57,17 +58,17 @@ def _product_along(call: Call, b: torch.Tensor, values: Mapping[str, torch.Tenso
 
 
 def _is_plain(given: Mapping[str, Any]) -> bool:
-    """Whether `addmm` adds a bias per output to an unscaled product."""
+    """Return whether `addmm` adds one bias per output to an unscaled product."""
     return bool(given.get("beta", 1) == 1 and given.get("alpha", 1) == 1 and given["bias"].ndim == 1)
 
 
 linear = Operation(("input", "weight", "bias"), _split, partial(_each, False), partial(_sums, False))
-# `a @ W`, the weight standing on the right.
+# `a @ W`: the weight is the right factor.
 product = Operation(
     ("input", "weight"), _split, partial(_each, True), partial(_sums, True), along=_product_along,
     holds=lambda given: not given["weight"].is_complex(),
 )  # fmt: skip
-# `torch.addmm(c, a, W)`, of which the linear layers of GPT-2 are made.
+# `torch.addmm(c, a, W)`, used by the linear layers of GPT-2.
 addmm = Operation(
     ("bias", "input", "weight", "beta", "alpha"), _split, partial(_each, True), partial(_sums, True), _is_plain,
     _product_along, renamed={"input": "bias", "mat1": "input", "mat2": "weight"},

@@ -1,4 +1,4 @@
-"""Normalisations, `y = w * x_hat + c`: the gradients of single samples are as small as `w`, and are formed.
+"""Normalisations, `y = w * x_hat + c`: per-sample gradients are as small as `w`, and are formed.
 
 Batch-norm is in evaluation mode here, so `x_hat` of a sample depends on that sample alone.
 """
@@ -9,12 +9,12 @@ from moso.gradients.layers.operation import Call, Each, Operation
 
 
 def _by_channel(call: Call, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """`[batch, images, channels, ...]`."""
+    """Return input and output gradient, ``[batch, images, channels, ...]``."""
     return call.by_sample(call.a, call.a.ndim - 1), call.by_sample(b, b.ndim - 1)
 
 
 def _batch_norm(call: Call, a: torch.Tensor, b: torch.Tensor) -> Each:
-    """`sum b x_hat = (sum b a - mean sum b) / std`, one pass over `a` and `b`."""
+    """Compute `sum b x_hat = (sum b a - mean sum b) / std` in one pass over `a` and `b`."""
     batch, images, channels = b.shape[:3]
     rows, columns = b.reshape(batch * images * channels, 1, -1), a.reshape(batch * images * channels, -1, 1)
     products = torch.bmm(rows, columns).view(batch, images, channels).sum(1)
@@ -25,7 +25,7 @@ def _batch_norm(call: Call, a: torch.Tensor, b: torch.Tensor) -> Each:
 
 
 def _by_image(call: Call, a: torch.Tensor, b: torch.Tensor) -> Each:
-    """Group- and instance-norm: parameters a channel."""
+    """Group-norm and instance-norm: one weight and one bias per channel."""
     normalised = call.again(input=a.flatten(0, 1), weight=None, bias=None).view_as(a)
     shape = *b.shape[:3], -1
     yield "weight", (b * normalised).reshape(shape).sum((1, 3))
@@ -33,13 +33,13 @@ def _by_image(call: Call, a: torch.Tensor, b: torch.Tensor) -> Each:
 
 
 def _trailing(call: Call, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """`[batch, positions, *normalized_shape]`."""
+    """Return input and output gradient, ``[batch, positions, *normalized_shape]``."""
     item = len(call.given["normalized_shape"])
     return call.by_sample(call.a, item), call.by_sample(b, item)
 
 
 def _by_position(call: Call, a: torch.Tensor, b: torch.Tensor) -> Each:
-    """Layer- and RMS-norm: parameters of the trailing shape."""
+    """Layer-norm and RMS-norm: parameters of the trailing shape."""
     bare = {"weight": None, "bias": None} if "bias" in call.operation.arguments else {"weight": None}
     yield "weight", (b * call.again(input=a, **bare)).sum(1)
     yield "bias", b.sum(1)

@@ -1,4 +1,4 @@
-"""What a closed form is given, and what it gives."""
+"""The interface of closed forms: from a call's input and output gradient to per-sample gradients or their sums."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,31 +10,31 @@ import torch
 # Where the samples of a batch are in a call's input:
 #   first    its first dimension, alone or merged with dimensions that follow (sample-major rows)
 #   second   its second dimension
-#   inner    its first dimension, merged with a dimension before them (position-major rows)
-#   rows     its first dimension holds rows of samples that the network chose; the call says whose row each is
+#   inner    its first dimension, merged with a dimension before the samples (position-major rows)
+#   rows     its first dimension holds rows that the network selected; the call knows the sample of each row
 Layout = Literal["first", "second", "inner", "rows"]
-# From which row of a parameter to which.
+# First row and end row (exclusive) of a part of a parameter.
 Rows = tuple[int, int]
-# Of each parameter that a call uses, by its role ("weight", "bias"): the gradients of single samples.
+# Role of a parameter ("weight", "bias"), and its per-sample gradients, ``[batch, ...]``.
 Each = Iterator[tuple[str, torch.Tensor]]
-# The same in two sums: squared norms [batch], and the gradient of the whole batch.
+# Role of a parameter, squared norms of its per-sample gradients, ``[batch]``, and the gradient of the whole batch.
 Sums = Iterator[tuple[str, torch.Tensor, torch.Tensor]]
-# Whether an argument of a call is a parameter, or made of parameters.
+# Returns whether an argument of a call is a parameter, or derived from parameters.
 IsPlace = Callable[[Any], bool]
-# Numbers of single samples' gradients that exist at one time: few enough for a processor's cache, and not so few that
-# beginning takes longer than doing.
+# Scalars of per-sample gradients that exist at one time: few enough for a processor's cache, enough to hide the
+# overhead per kernel.
 AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """A tensor that calls meet: a parameter, some of its rows, or something computed from parameters alone.
+    """A tensor used in calls: a parameter, some of its rows, or a tensor derived from parameters alone.
 
     Attributes:
-        names: The parameters that the tensor is made of.
-        tensor: The tensor with its way back to the parameters; None for a parameter itself.
-        rows: For attention, which keeps three matrices in one, the rows of the parameter that this is.
-        isometric: Whether a gradient keeps its norm on the way back to the parameter, as through a reshape.
+        names: The parameters that the tensor is derived from.
+        tensor: The tensor with its autograd graph; None for a parameter itself.
+        rows: For attention, which keeps three matrices in one parameter, the rows of the parameter that this is.
+        isometric: Whether the backward pass to the parameter preserves the norm of a gradient, as a reshape does.
     """
 
     names: tuple[str, ...]
@@ -44,13 +44,23 @@ class Place:
 
     @property
     def name(self) -> str:
-        """The first of the parameters, the only one of a place that is a parameter itself."""
+        """The first parameter; the only one, if the place is a parameter itself."""
         return self.names[0]
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call of an operation that is linear in its parameters: how it was called, for how many samples."""
+    """One call of an operation that is linear in its parameters.
+
+    Attributes:
+        operation: The operation, with its closed forms.
+        function: The function that was called.
+        given: The arguments of the call, by name.
+        places: The parameters (or derived tensors) among the arguments, by role.
+        batch: Number of samples.
+        layout: Where the samples are in the input and the output.
+        owners: For the layout "rows", the sample that each row belongs to, shape ``[rows]``.
+    """
 
     operation: "Operation"
     function: Callable[..., torch.Tensor]
@@ -58,17 +68,17 @@ class Call:
     places: Mapping[str, Place]
     batch: int
     layout: Layout = "first"
-    # For the layout "rows": whose row each is, [rows].
+    # Only for the layout "rows".
     owners: torch.Tensor | None = None
 
     @property
     def a(self) -> torch.Tensor:
-        """The input."""
+        """The input of the call."""
         tensor: torch.Tensor = self.given["input"]
         return tensor
 
     def sample_first(self, tensor: torch.Tensor) -> torch.Tensor:
-        """`[batch, merged, ...]` of an input or output gradient: what was merged with the samples, then the rest."""
+        """Move the samples to the front: ``[batch, merged, ...]``; `merged` is what they were merged with."""
         match self.layout:
             case "first":
                 return tensor.reshape(self.batch, -1, *tensor.shape[1:])
@@ -87,37 +97,38 @@ class Call:
         return padded
 
     def by_sample(self, tensor: torch.Tensor, item: int) -> torch.Tensor:
-        """`[batch, positions, *item]` of an input or output gradient whose last `item` dimensions belong together."""
+        """Reshape an input or output gradient to ``[batch, positions, *item]``; `item` counts its last dimensions."""
         shape = tensor.shape[tensor.ndim - item :]
         if self.layout == "first":
             return tensor.reshape(self.batch, -1, *shape)
         return self.sample_first(tensor).reshape(self.batch, -1, *shape)
 
     def again(self, **other: Any) -> torch.Tensor:
-        """The same call with other arguments."""
+        """Call the function again, with some arguments replaced."""
         return self.function(**{**self.given, **other})
 
 
 def _alike(call: Call, b: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:
-    """`b * f(a; V)`, the call itself with a direction in place of its parameters."""
+    """Return `b * f(a; V)`: the call itself with a direction in place of its parameters."""
     return call.again(**values) * b
 
 
 @dataclass(frozen=True)
 class Operation:
-    """A function of PyTorch that is linear in its parameters, and its closed forms.
+    """A function of PyTorch that is linear in its parameters, with its closed forms.
 
     Attributes:
-        arguments: Names of the function's arguments in their order.
-        split: Gives input and output gradient `[batch, positions, ...]` of a call.
-        each: Gives the gradients of single samples from a slice of both.
-        sums: Where that is cheaper, gives norms and total without them, gradients times a scale per sample.
-        holds: Whether this call can be taken apart at all; its arguments may say otherwise.
-        along: Gives the elementwise products of `b` with the call's derivative along a direction.
+        arguments: Names of the function's arguments, in order.
+        split: Returns input and output gradient of a call, ``[batch, positions, ...]``.
+        each: Yields per-sample gradients from a slice of both.
+        sums: Where cheaper, yields norms and total without forming per-sample gradients, which are scaled per sample;
+            returns None where not.
+        holds: Returns whether the closed form is valid for these arguments.
+        along: Returns the elementwise products of `b` with the call's derivative along a direction.
         roles: The arguments that may be parameters.
-        renamed: Names of the function's keywords that are called otherwise here.
-        choose: Turns arguments into those of another operation, where one function stands for several; `is_place`
-            says whether an argument is a parameter or made of parameters.
+        renamed: Maps keywords of the function to the argument names used here.
+        choose: Maps arguments to another operation and its arguments, where one function stands for several; `is_place`
+            returns whether an argument is a parameter or derived from parameters.
     """
 
     arguments: tuple[str, ...]
@@ -133,7 +144,7 @@ class Operation:
     def bind(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], is_place: "IsPlace"
     ) -> "tuple[Operation, dict[str, Any]] | None":
-        """The operation that this call is, and its arguments by name; None where it has no closed form."""
+        """Return the operation that a call amounts to, and its arguments by name; None without a closed form."""
         given = dict(zip(self.arguments, args, strict=False))
         given.update({self.renamed.get(name, name): value for name, value in kwargs.items()})
         found = (self, given) if self.choose is None else self.choose(given, is_place)
@@ -141,9 +152,9 @@ class Operation:
 
 
 def chunks(numbers: int, batch: int) -> Iterator[slice]:
-    """Parts of a batch whose gradients, of so many numbers each, may exist at one time.
+    """Yield slices of a batch whose per-sample gradients, of `numbers` scalars each, may exist at one time.
 
-    As many samples as a power of two, the nearest to what fits: a processor's threads share them evenly.
+    A slice has the power of two of samples nearest to what fits, so that a processor's threads share them evenly.
     """
     rows = 2 ** max(0, round(log2(AT_ONCE / max(1, numbers)))) if AT_ONCE else 1
     return (slice(start, start + rows) for start in range(0, batch, rows))
@@ -156,9 +167,14 @@ def from_each(
     scales: torch.Tensor,
     kept: dict[str, list[torch.Tensor]] | None = None,
 ) -> Sums:
-    """Norms and totals from the gradients of single samples, each times its scale `[batch]`.
+    """Yield norms and totals computed from per-sample gradients, each multiplied by its scale.
 
-    Gradients themselves go to `kept`, by role and in parts of the batch, where that is given.
+    Args:
+        call: The call.
+        a: Its input, ``[batch, positions, ...]``.
+        b: Its output gradient, ``[batch, positions, ...]``.
+        scales: One factor per sample, ``[batch]``.
+        kept: If given, the per-sample gradients (not scaled) are appended to it, by role.
     """
     role = "weight" if "weight" in call.places else next(iter(call.places))
     for part in chunks(call.given[role].numel(), len(b)):
@@ -172,24 +188,24 @@ def from_each(
 
 
 def squares(own: torch.Tensor) -> torch.Tensor:
-    """`|g_z|^2` of gradients `[batch, ...]`, real ones or complex ones."""
+    """Return `|g_z|^2`, ``[batch]``, of real or complex gradients ``[batch, ...]``."""
     flat = torch.view_as_real(own.resolve_conj()).flatten(1) if own.is_complex() else own.flatten(1)
     norms: torch.Tensor = torch.linalg.vector_norm(flat, dim=1)
     return norms.square()
 
 
 def weighted_sum(own: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
-    """`sum_z s_z g_z` of gradients `[batch, ...]`."""
+    """Return `sum_z s_z g_z` of gradients ``[batch, ...]``."""
     return (scales.to(own.dtype) @ own.flatten(1)).view(own.shape[1:])
 
 
 def scaled(b: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
-    """Output gradients `[batch, ...]` times a scale per sample."""
+    """Multiply output gradients ``[batch, ...]`` by one scale per sample."""
     return b * scales.view(-1, *[1] * (b.ndim - 1))
 
 
 def within(b: torch.Tensor, part: slice, values: torch.Tensor) -> torch.Tensor:
-    """`[batch]`, nothing but in this part."""
+    """Return `values` at the samples of `part`, and zeros elsewhere, ``[batch]``."""
     if part.start == 0 and part.stop >= len(b):
         return values
     whole = values.new_zeros(len(b))

@@ -1,11 +1,11 @@
-"""`nn.LSTM`, `nn.GRU`, `nn.RNN`, unrolled into the linear maps they are made of.
+"""`nn.LSTM`, `nn.GRU`, `nn.RNN`, unrolled into their linear maps.
 
-PyTorch runs a recurrent network as one function, in which its parameters are out of sight. Written out, a layer is a
-linear map of all inputs at once, and a linear map of the hidden state at every step. The second one is collected over
-the steps: what it adds at each of them passes through zeros whose gradient is the output gradient of that step, so
-that one closed form takes all steps together.
+PyTorch runs a recurrent network as one function, inside which the uses of its parameters cannot be watched. Unrolled, a
+layer is one linear map of all inputs, and one linear map of the hidden state per step. The second map is collected over
+the steps: at each step, zeros are added to its output. The gradient of the zeros is the output gradient of all steps,
+so that one closed form handles all steps together.
 
-A packed sequence is a batch whose samples end one after the other: at step t only the first `sizes[t]` are left.
+A packed sequence is a batch whose samples end one after the other: at step t only the first `sizes[t]` remain.
 """
 
 from collections.abc import Callable
@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
-# What stands in for `F.linear(x, weight, bias)`: the call is watched.
+# Replaces `F.linear(x, weight, bias)` by a watched call.
 Linear = Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None], torch.Tensor]
-# Gives zeros `[steps, samples, width]` whose gradient belongs to the linear map of these inputs, filled in later.
+# Returns zeros ``[steps, samples, width]`` whose gradient belongs to the linear map of inputs that are filled in later.
 Collect = Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None, torch.Tensor], torch.Tensor]
 
 _GATES: dict[Callable[..., Any], int] = {torch.lstm: 4, torch.gru: 3, torch.rnn_tanh: 1, torch.rnn_relu: 1}
@@ -25,7 +25,17 @@ RECURRENT = frozenset(_GATES)
 
 @dataclass(frozen=True)
 class Unrolled:
-    """One call of a recurrent function: its input `[steps, samples, width]`, or `[rows, width]` with `sizes`."""
+    """One call of a recurrent function, with its input ``[steps, samples, width]``, or packed ``[rows, width]``.
+
+    Attributes:
+        function: The recurrent function, such as `torch.lstm`.
+        linear: Applies the watched linear map of the inputs.
+        collect: Returns the zeros that collect the output gradients of the hidden-state map.
+        hold: Detaches a parameter.
+        x: The input.
+        sizes: Number of samples per step.
+        packed: Whether the input is a packed sequence.
+    """
 
     function: Callable[..., Any]
     linear: Linear
@@ -38,7 +48,7 @@ class Unrolled:
     def run(
         self, hidden: tuple[torch.Tensor, ...], weights: list[Any], biases: bool, layers: int, both: bool
     ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
-        """Outputs of the last layer, and the hidden states of all layers at the end."""
+        """Return the outputs of the last layer, and the final hidden states of all layers."""
         x, each = self.x, 4 if biases else 2
         ends: list[tuple[torch.Tensor, ...]] = []
         for layer in range(layers):
@@ -60,7 +70,8 @@ class Unrolled:
         bias, hidden_bias = rest if rest else (None, None)
         incoming = self.linear(x, to_gates, bias)
         steps = list(torch.split(incoming, self.sizes)) if self.packed else list(incoming)
-        # Of each step in the order in which it is taken: which rows it has, and which state it began with.
+        # The hidden state before each step is written to `begun` while the steps run; the closed form reads it
+        # afterwards.
         order = range(len(steps) - 1, -1, -1) if back else range(len(steps))
         begun = torch.zeros(len(steps), self.sizes[0], from_hidden.shape[1], dtype=x.dtype, device=x.device)
         slack = self.collect(begun, from_hidden, hidden_bias, incoming)
@@ -103,7 +114,16 @@ def unrolled(
     *args: Any,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, ...] | None:
-    """What a recurrent function gives, or None where it does something rarer (projections, dropout, keywords)."""
+    """Return what a recurrent function returns; None for options not supported here (projections, dropout, keywords).
+
+    Args:
+        function: The recurrent function, such as `torch.lstm`.
+        linear: Applies the watched linear map of the inputs.
+        collect: Returns the zeros that collect the output gradients of the hidden-state map.
+        hold: Detaches a parameter.
+        args: Positional arguments of the recurrent function.
+        kwargs: Keyword arguments of the recurrent function.
+    """
     if kwargs or len(args) != 9:
         return None
     packed = isinstance(args[3], list | tuple)

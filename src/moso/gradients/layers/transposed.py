@@ -1,7 +1,7 @@
-"""`F.conv_transpose1d`, `2d` and `3d`: convolutions run backwards.
+"""`F.conv_transpose1d`, `2d` and `3d`.
 
-What a transposed convolution makes of its input is what a convolution's backward pass makes of its output gradient. So
-its weight gradient is that of a convolution whose input is `b` and whose output gradient is `a`.
+The forward pass of a transposed convolution is the backward pass of a convolution with respect to its input. Its weight
+gradient is therefore that of a convolution whose input is `b` and whose output gradient is `a`.
 """
 
 import torch

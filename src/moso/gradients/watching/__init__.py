@@ -1,1 +1,1 @@
-"""What a network does with its parameters while samples pass: calls, whose rows they have, folded batch-norms."""
+"""Observes what a network does with its parameters during a pass: calls, owners of rows, folded batch-norms."""

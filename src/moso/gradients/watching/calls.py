@@ -1,12 +1,12 @@
-"""What a network does with its parameters, call by call.
+"""Observes the calls in which a network uses its parameters.
 
-While `Watching` lasts (around the forward pass alone), every function of PyTorch that is called is seen on its way. A
-call in which a parameter, or something computed from parameters alone, meets a sample's tensor is handed to a visitor
-in the backward pass, together with the gradient of its output, if the function has a closed form. Modules are never
-asked what they are, so subclasses, functional code and other people's layers are seen alike.
+`Watching` is a `TorchFunctionMode`: while it is active (around the forward pass only), it sees every PyTorch function
+that is called. If a parameter, or a tensor derived from parameters alone, meets a sample's tensor in a function with a
+closed form, the call and the gradient of its output are handed to a visitor in the backward pass. The types of modules
+are not looked at, so subclasses, functional code and third-party layers are all covered.
 
-Parameters are cut off where they meet samples, so that the backward pass carries gradients from layer to layer and
-nothing else. A gradient that arrives at a parameter all the same has taken a way that was not seen.
+Parameters are detached where they meet samples, so the backward pass only carries gradients from layer to layer. If
+autograd still brings a gradient to a parameter, the parameter was used on a path that was not watched.
 """
 
 from collections import Counter
@@ -28,9 +28,9 @@ from moso.gradients.watching.visits import Visit, Visitor, watched
 
 Signature = dict[str, tuple[Any, ...]]
 _T = torch.Tensor
-# A gradient keeps its norm on the way back through these, whatever the shape.
+# Functions whose backward pass preserves the norm of a gradient.
 _PROPERTY = type(_T.__dict__.get("shape", vars(torch._C.TensorBase)["shape"]).__get__)
-_TRANSPOSED: list[Any] = [_T.T, _T.mT, _T.H, _T.mH]  # properties, which mypy takes for tensors
+_TRANSPOSED: list[Any] = [_T.T, _T.mT, _T.H, _T.mH]  # properties; mypy takes them for tensors
 _ISOMETRIES: frozenset[Any] = frozenset(
     {*(own.__get__ for own in _TRANSPOSED), _T.t, _T.transpose, _T.permute, _T.view, _T.reshape, _T.unsqueeze,
      _T.squeeze, _T.flatten, _T.contiguous, _T.clone, _T.movedim, torch.transpose, torch.permute, torch.reshape,
@@ -44,13 +44,13 @@ _NOTHING: dict[str, Any] = {}
 
 
 class Watching(TorchFunctionMode):
-    """Shows `visit(call, b)` each call in which one of these parameters meets samples, and its output gradient `b`.
+    """Hands each call in which one of the parameters meets samples to `visit(call, b)`, with its output gradient `b`.
 
     Attributes:
-        uses: How many calls each place was in.
-        shapes: By the first parameter of a place, the shapes of the outputs of its calls.
-        given_layouts: The parameters met in calls whose layout the call itself tells (rows, recurrent networks).
-        changing: The parameters met after rows were chosen by value, which another batch may choose otherwise.
+        uses: Number of calls per place.
+        shapes: Output shapes of the calls, by parameter name.
+        given_layouts: Parameters used in calls that know their own layout (selected rows, recurrent networks).
+        changing: Parameters used after rows were selected by value; another batch may select other rows.
         rough: Whether some call was in half precision.
         normalises: Whether there was a batch-norm.
     """
@@ -69,18 +69,18 @@ class Watching(TorchFunctionMode):
         folds: Mapping[str, Fold] | None = None,
         values: Mapping[str, torch.Tensor] | None = None,
     ) -> None:
-        """Watches for `parameters`; without a visitor it only counts, and keeps the shapes of outputs.
+        """Watch for `parameters`; without a visitor, only count calls and record output shapes.
 
         Args:
-            parameters: By name. Those that something is computed from must require a gradient.
-            batch: How many samples there are.
-            layouts: Where samples are in the outputs of each parameter's calls.
-            visit: Is shown each call in the backward pass.
+            parameters: By name. Parameters that tensors are derived from must require a gradient.
+            batch: Number of samples.
+            layouts: Where the samples are in the outputs of each parameter's calls.
+            visit: Is called with each call in the backward pass.
             constants: Tensors that are the same for all samples, such as buffers.
-            growing: Parameters whose calls with constants alone have an output for every sample; None to find out.
-            row_owners: For batches that cannot be cut into samples, tensors that may say whose row each is.
-            cut: Whether parameters are cut off where they meet samples; a training step needs their gradients.
-            folds: Convolutions, by their weights, that do their batch-norm's work.
+            growing: Parameters whose calls with constants alone have one output per sample; None to find out.
+            cut: Whether parameters are detached where they meet samples; a training step needs their gradients.
+            row_owners: For batches that cannot be sliced, tensors that may hold the owner of each row.
+            folds: Convolutions, by the name of their weight, with their batch-norm folded in.
             values: The tensors of the folded batch-norms.
         """
         super().__init__()
@@ -98,16 +98,16 @@ class Watching(TorchFunctionMode):
         self._folded: dict[int, torch.Tensor] = {}
         # A dummy leaf that keeps an output in the graph when no earlier tensor requires a gradient.
         self._anchor = torch.zeros((), requires_grad=True)
-        # Tensors that do not depend on samples, kept alive so that an id stays that of its tensor.
+        # Tensors that do not depend on samples. They are kept alive, because an id is unique only among living objects.
         self._constants = {id(tensor): tensor for tensor in constants}
         self._alive: list[Any] = list(parameters.values())
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Let everything pass, and look at the calls in which parameters meet samples."""
+        """Run every function, and watch the calls in which parameters meet samples."""
         kwargs = kwargs or {}
-        if type(func) is _PROPERTY:  # a shape, a type, a device; rarely a tensor
+        if type(func) is _PROPERTY:  # a shape, a dtype, a device; rarely a tensor
             output = func(*args)
             if not isinstance(output, torch.Tensor):
                 return output
@@ -136,7 +136,7 @@ class Watching(TorchFunctionMode):
         if func is F.scaled_dot_product_attention and samples:
             return self._masked_attention(args, kwargs)
         if func in DIVISIONS and samples and len(args) == 2 and id(args[1]) in self.places and not kwargs:
-            # Division by a parameter is multiplication with something computed from it.
+            # Division by a parameter is multiplication by a tensor derived from it.
             inverse = self._derive(_T.reciprocal, args[1].reciprocal(), touched, ())
             given = {"input": args[0], "weight": inverse}
             return self._met(multiplied, func, args, kwargs, given, args[0] * self._held(inverse))
@@ -150,7 +150,7 @@ class Watching(TorchFunctionMode):
         return self._derive(func, output, touched, args)
 
     def _masked_attention(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
-        """Attention with a mask made of parameters: the mask is given to every sample, and watched there."""
+        """Run attention whose mask is derived from parameters: broadcast the mask to every sample and watch that."""
         named = {**dict(zip(("query", "key", "value", "attn_mask"), args, strict=False)), **kwargs}
         mask, query = named["attn_mask"], named["query"]
         if mask.ndim == query.ndim and len(mask) != 1:
@@ -165,7 +165,7 @@ class Watching(TorchFunctionMode):
         )
 
     def _forget_overwritten(self, func: Any, args: tuple[Any, ...], output: Any) -> None:
-        """What samples were written into is a sample's tensor from here on."""
+        """Remove a tensor that samples were written into from the constants and places."""
         if func is _T.__setitem__:
             output = args[0]
         if isinstance(output, torch.Tensor):
@@ -173,7 +173,7 @@ class Watching(TorchFunctionMode):
             self.places.pop(id(output), None)
 
     def _held(self, value: Any) -> Any:
-        """An argument without its way back to the parameters it is made of."""
+        """Detach an argument from the parameters that it is derived from."""
         if not self.cut:
             return value
         if isinstance(value, torch.Tensor):
@@ -190,7 +190,7 @@ class Watching(TorchFunctionMode):
             self._constants[id(tensor)] = tensor
 
     def _derive(self, func: Any, output: Any, touched: list[Place], args: tuple[Any, ...]) -> Any:
-        """Remember what was computed from parameters alone."""
+        """Record tensors that were derived from parameters alone."""
         names = tuple(dict.fromkeys(name for place in touched for name in place.names))
         keeps = func in _ISOMETRIES or (func is _T.__getitem__ and _is_plain_index(args[1]))
         isometric = keeps and len(touched) == 1 and touched[0].isometric
@@ -203,7 +203,7 @@ class Watching(TorchFunctionMode):
         return output
 
     def _grows(self, touched: list[Place], func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Whether a call with constants alone has an output for every sample, as a table of positions may have."""
+        """Return whether a call with constants alone has one output per sample, as a position table may have."""
         name = touched[0].name
         if self.growing is not None:
             return name in self.growing
@@ -231,7 +231,7 @@ class Watching(TorchFunctionMode):
     def _met(
         self, operation: Operation, func: Any, args: Any, kwargs: Any, given: dict[str, Any], output: torch.Tensor
     ) -> torch.Tensor:
-        """A call with a closed form: its output, watched."""
+        """Watch the output of a call that has a closed form."""
         places = {role: self.places[id(given[role])] for role in operation.roles if id(given.get(role)) in self.places}
         if self.owners.idle:
             return self._watch(operation, func, given, places, output)
@@ -259,14 +259,14 @@ class Watching(TorchFunctionMode):
                     raise StructureError(names)
         if self.visit is None or layout is None:
             return output
-        # A call may outlive its pass, and must not keep the pass's graph alive.
+        # A call may outlive its pass, and must not keep the autograd graph alive.
         given = {name: value.detach() if isinstance(value, torch.Tensor) else value for name, value in given.items()}
         a = given["input"]
         call = Call(operation, func, given, places, self.batch, layout, rows)
         return watched(output, self._anchor, Visitor(self.visit, call, None if filled_later else a._version))
 
     def _note_shape(self, places: Mapping[str, Place], output: torch.Tensor) -> tuple[str, ...]:
-        """Remember the shape of a call's output for every parameter that has a part in it; their names."""
+        """Record the output shape of a call for every parameter used in it; return the names of the parameters."""
         names = tuple(dict.fromkeys(name for place in places.values() for name in place.names))
         for name in names:
             self.shapes.setdefault(name, []).append(output.shape)
@@ -347,7 +347,7 @@ class Watching(TorchFunctionMode):
         return result
 
     def signature(self) -> Signature:
-        """By parameter, the shapes of its calls' outputs, up to the number of samples."""
+        """Return the output shapes of each parameter's calls, independent of the number of samples."""
         found = {}
         for name, shapes in self.shapes.items():
             second = self.layouts.get(name) == "second"
@@ -358,7 +358,7 @@ class Watching(TorchFunctionMode):
 
 
 class StructureError(RuntimeError):
-    """A network did something else with a batch than it did when its closed forms were looked at."""
+    """A parameter met samples in another way than when its closed form was probed."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         super().__init__(f"{names[0]} meets samples in a way that was not seen before")
@@ -368,13 +368,13 @@ class StructureError(RuntimeError):
 def _fits(layout: Layout, shape: torch.Size, batch: int) -> bool:
     if layout == "second":
         return len(shape) > 1 and shape[1] == batch
-    if layout == "rows":  # whose rows they are is for the call to say
+    if layout == "rows":  # the call itself knows the owner of each row
         return False
     return len(shape) > 0 and shape[0] % batch == 0 and shape[0] > 0
 
 
 def _tensors(args: Iterable[Any], kwargs: Mapping[str, Any]) -> Iterator[torch.Tensor]:
-    """The tensors among a function's arguments, and in lists of them."""
+    """Yield the tensors among a function's arguments, including those in (nested) lists and tuples."""
     for value in (*args, *kwargs.values()):
         if isinstance(value, torch.Tensor):
             yield value
@@ -383,7 +383,7 @@ def _tensors(args: Iterable[Any], kwargs: Mapping[str, Any]) -> Iterator[torch.T
 
 
 def _is_plain_index(index: Any) -> bool:
-    """Whether an index takes every number at most once, as slices do."""
+    """Return whether an index selects every number at most once, as slices do."""
     parts = index if isinstance(index, tuple) else (index,)
     return all(part is None or part is Ellipsis or isinstance(part, int | slice) for part in parts)
 

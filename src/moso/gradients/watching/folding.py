@@ -1,10 +1,11 @@
 """Batch-norm folded into the convolution before it.
 
 In evaluation mode batch-norm is `y = s (x - mean) + c` with `s = w / std`, and a convolution followed by it is one
-convolution with weight `s W` and bias `c - s mean`. The passes over activations that batch-norm costs are saved: in
-forward mode (`Folding`) the small products `s W` take the derivative of both, and in the first sweep
-(`layers/folded.py`) one gradient gives those of both. In forward mode images go channels last, too, which spares the
-convolutions their own reordering. Neither changes what is computed: whoever uses it compares with the plain way first.
+convolution with weight `s W` and bias `c - s mean`. This saves the passes over activations that batch-norm costs: in
+forward mode (`Folding`) the small products `s W` carry the derivative of both layers, and in the first sweep
+(`layers/folded.py`) one gradient gives the gradients of both. In forward mode images are also converted to
+channels-last, which saves the convolutions their own reordering. Neither changes the result: the callers compare with
+the unfolded network first.
 """
 
 from collections import Counter
@@ -26,7 +27,7 @@ _ARGUMENTS = OPERATIONS[F.batch_norm].arguments
 
 @dataclass(frozen=True)
 class Fold:
-    """The batch-norm that follows a convolution: its tensors by name, and its epsilon."""
+    """The batch-norm that follows a convolution: the names of its tensors, and its epsilon."""
 
     mean: str
     variance: str
@@ -35,16 +36,21 @@ class Fold:
     epsilon: float
     # The bias of the convolution itself.
     before: str | None
-    # Whether the gradients of single samples are formed for the convolution, or only products of positions.
+    # Whether the convolution's closed form forms per-sample gradients, rather than products of positions.
     formed: bool
 
     def names(self) -> list[str]:
-        """Its parameters, the convolution's own bias among them."""
+        """Return the names of its parameters, including the convolution's own bias."""
         return [name for name in (self.weight, self.bias, self.before) if name is not None]
 
 
 def folds_of(point: Point, probe: Any) -> dict[str, Fold]:
-    """By the name of a convolution's weight, the batch-norm that its output goes into."""
+    """Return the batch-norm behind each convolution, by the name of the convolution's weight.
+
+    Args:
+        point: The network.
+        probe: A few samples to run the network with.
+    """
     finding = _Finding({**point.fixed, **point.trained})
     with finding, torch.no_grad():
         point.losses(point.trained, probe)
@@ -72,7 +78,7 @@ class _Finding(TorchFunctionMode):
             name = self.names.get(id(given["weight"]))
             if name is not None:
                 self.uses[name] += 1
-                # The output is kept, so that its id stays its own.
+                # The output is kept alive, because its id is its key.
                 formed = forms_gradients(given["weight"], prod(output.shape[2:]), given.get("groups", 1))
                 self._outputs[id(output)] = name, self.names.get(id(given.get("bias"))), formed, output
         elif func is F.batch_norm:
@@ -87,7 +93,7 @@ class _Finding(TorchFunctionMode):
 
 
 def folded_values(folds: Mapping[str, Fold], values: Tensors) -> Tensors:
-    """The scaled weight of every folded convolution, and its new bias beside it."""
+    """Return the scaled weight of every folded convolution, and its new bias under a name of its own."""
     changed: Tensors = {}
     for name, fold in folds.items():
         scale = torch.rsqrt(values[fold.variance] + fold.epsilon)
@@ -97,7 +103,7 @@ def folded_values(folds: Mapping[str, Fold], values: Tensors) -> Tensors:
         bias = bias * scale
         changed[_bias(name)] = bias if fold.bias is None else bias + values[fold.bias]
         weight = values[name] * scale.view(-1, *[1] * (values[name].ndim - 1))
-        # A product is contiguous in its own way; the convolutions of images want their channels last.
+        # The product has PyTorch's default memory format; convolutions of images are faster in channels-last.
         changed[name] = weight.contiguous(memory_format=torch.channels_last) if weight.ndim == 4 else weight
     return changed
 
@@ -107,7 +113,7 @@ def _bias(name: str) -> str:
 
 
 def folded_arguments(fold: Fold, given: Mapping[str, Any], values: Mapping[str, torch.Tensor]) -> dict[str, Any]:
-    """The arguments of a convolution that does its batch-norm's work, and what its closed form needs beside them."""
+    """Return the arguments of a convolution with its batch-norm folded in, and what its closed form needs besides."""
     plain, own = given["weight"], given.get("bias")
     inverse = torch.rsqrt(values[fold.variance] + fold.epsilon)
     scale = inverse if fold.weight is None else inverse * values[fold.weight]
@@ -119,7 +125,7 @@ def folded_arguments(fold: Fold, given: Mapping[str, Any], values: Mapping[str, 
 
 
 class Folding(TorchFunctionMode):
-    """While this lasts, folded convolutions do their batch-norm's work, and it does nothing."""
+    """Mode in which folded convolutions include their batch-norm, and the batch-norm itself returns its input."""
 
     def __init__(self, folds: Mapping[str, Fold], values: Tensors) -> None:
         super().__init__()
@@ -129,7 +135,7 @@ class Folding(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Let everything pass but convolutions and the batch-norms behind them."""
+        """Run every function unchanged, except convolutions and the batch-norms behind them."""
         kwargs = kwargs or {}
         if OPERATIONS.get(func) is convolution:
             return self._convolve(func, _arguments(convolution.arguments, args, kwargs))

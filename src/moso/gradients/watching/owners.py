@@ -1,8 +1,8 @@
-"""Whose row each is, where a network picks rows out of a batch: routing, masks, packed sequences.
+"""Tracks the owner (sample) of each row, where a network selects rows from a batch: routing, masks, packed sequences.
 
-A mixture of experts takes the rows of some samples, `x[chosen]`, and what it does with them has no dimension of samples
-any more. Rows that were picked by a tensor of positions or a mask are followed from there on, as long as the number of
-rows stays what it is.
+A mixture of experts selects the rows of some samples, `x[chosen]`, and the result has no batch dimension any more. Rows
+that were selected by a tensor of indices or a mask are tracked from there on, as long as the number of rows does not
+change.
 """
 
 from collections.abc import Iterable
@@ -21,37 +21,37 @@ _CHOOSING = frozenset(
 _PACK = torch._C._VariableFunctions._pack_padded_sequence
 _PAD = torch._C._VariableFunctions._pad_packed_sequence
 
-# The functions that pick rows, or put them in another order.
+# Functions that select or reorder rows.
 FOLLOWED = _SELECTING | _CHOOSING | {_PACK, _PAD, _T.__getitem__, _T.__setitem__, torch.where, _T.where}
 
 
 class Owners:
-    """The owners `[rows]` of tensors whose first dimension is rows that were picked.
+    """The owners ``[rows]`` of tensors whose first dimension consists of selected rows.
 
     Attributes:
-        chosen: Whether something was picked by value so far.
+        chosen: Whether anything was selected by value so far.
     """
 
     def __init__(self, batch: int, told: Iterable[torch.Tensor] = ()) -> None:
-        """Follows rows of a batch of so many samples; `told` are owners that the batch itself seems to tell."""
+        """Track rows of a batch of `batch` samples; `told` are tensors of the batch that look like row owners."""
         self.batch = batch
         self._told = {len(owners): owners for owners in told}
         self.chosen = False
         self._rows: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-        # Tensors whose samples were put in another order, along whichever dimension.
+        # Tensors whose samples were reordered, along any dimension.
         self._ordered: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     @property
     def idle(self) -> bool:
-        """Whether nothing was picked so far, and no batch tells whose rows it has."""
+        """Whether nothing was selected so far, and the batch holds no row owners."""
         return not (self.chosen or self._rows or self._told)
 
     def mark(self, tensor: torch.Tensor, rows: torch.Tensor) -> None:
-        """Say whose rows a tensor holds."""
+        """Record the owners of a tensor's rows."""
         self._rows[id(tensor)] = tensor, rows
 
     def of(self, tensors: Iterable[torch.Tensor], output: torch.Tensor) -> torch.Tensor | None:
-        """The owners of an output's rows: those of an argument that has as many."""
+        """Return the owners of an output's rows: those of an argument with the same number of rows, or None."""
         if self._rows and isinstance(output, torch.Tensor) and output.ndim:
             for tensor in tensors:
                 known = self._rows.get(id(tensor))
@@ -64,7 +64,7 @@ class Owners:
     def follow(
         self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[torch.Tensor], output: Any
     ) -> None:
-        """Look at a call without parameters: does it pick rows, or keep those that were picked?"""
+        """Observe a call without parameters, which may select rows or preserve the rows of its arguments."""
         if func not in FOLLOWED and not self._rows:
             return
         if func is _T.__getitem__:
@@ -91,7 +91,7 @@ class Owners:
                 self.mark(output, rows)
 
     def packed(self, data: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
-        """The owners of a packed sequence's rows, whose samples may have been sorted by length."""
+        """Return the owners of a packed sequence's rows, whose samples may have been sorted by length."""
         known = self._rows.get(id(data))
         if known is not None and len(known[1]) == len(data):
             return known[1]
@@ -130,9 +130,10 @@ class Owners:
 
 
 def told_owners(batch: Any) -> list[torch.Tensor]:
-    """Tensors of a batch that may say whose row each is, as the `batch` of PyTorch Geometric's graphs does.
+    """Return the tensors of a batch that look like row owners, such as `batch` of PyTorch Geometric's graphs.
 
-    Whole numbers in ascending order that name every sample; what they say is compared with autograd like all else.
+    These are ascending integers that contain every sample number. Like everything else, the guess is compared with
+    autograd.
     """
     if not isinstance(batch, Collated):
         return []

@@ -1,4 +1,4 @@
-"""The identity with a visitor in its backward pass: how a call's output gradient is seen without a copy of anything."""
+"""An identity function with a visitor in its backward pass: observes a call's output gradient without a copy."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,16 +11,20 @@ Visit = Callable[[Call, torch.Tensor], None]
 
 
 class Visitor:
-    """Calls `visit` with a call whose input is still what it was."""
+    """Calls `visit` with a call and its output gradient, after checking that the call's input was not overwritten."""
 
     def __init__(self, visit: Visit, call: Call, version: int | None) -> None:
-        """`version` is that of the call's input; None where the input is filled in later."""
+        """Store the visit; `version` is that of the call's input, None if the input is filled in later."""
         self.visit, self.version = visit, version
         self.call: Call | None = call
 
     def __call__(self, b: torch.Tensor) -> None:
-        """Show the call and the gradient of its output."""
-        # The graph outlives its backward pass; the call's input must not.
+        """Pass the call and the gradient of its output to `visit`.
+
+        Raises:
+            RuntimeError: The backward pass ran before, or the call's input was overwritten.
+        """
+        # The graph outlives its backward pass; the call's input must be freed with the pass.
         call, self.call = self.call, None
         if call is None:
             raise RuntimeError("a backward pass that is watched can be taken only once")
@@ -31,7 +35,7 @@ class Visitor:
 
 
 class _Watch(torch.autograd.Function):
-    """The identity, without a copy; its backward pass is the visitor's."""
+    """The identity, in place; its backward pass calls the visitor."""
 
     @staticmethod
     def forward(ctx: Any, output: torch.Tensor, anchor: torch.Tensor, visitor: Visitor) -> torch.Tensor:
@@ -41,16 +45,22 @@ class _Watch(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, b: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        # Let go of the call's input as soon as it has been seen, as autograd does with what it keeps.
+        # Free the call's input as soon as it was visited, as autograd does with saved tensors.
         visitor, ctx.visitor = ctx.visitor, None
         visitor(b)
         return b, None, None
 
 
 def watched(output: torch.Tensor, anchor: torch.Tensor, visitor: Visitor) -> torch.Tensor:
-    """The output of a call, whose gradient the visitor is shown; `anchor` keeps it in the graph in any case."""
+    """Return a call's output such that its gradient is passed to the visitor.
+
+    Args:
+        output: The output of the call.
+        anchor: A dummy leaf that keeps the output in the graph when no earlier tensor requires a gradient.
+        visitor: Is called with the gradient of the output.
+    """
     if output._is_view():
-        # Marked as changed, a view would drag its base along.
+        # Marking a view as changed in place would rewrite the graph of its base.
         if output.requires_grad:
             output.register_hook(visitor)  # type: ignore[no-untyped-call]
             return output

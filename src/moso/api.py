@@ -72,7 +72,7 @@ def score(
         loss: Per-sample loss, `loss(model, batch) -> [batch]`.
         batch_size: Samples per batch; None chooses one.
         method: Name of a score that is computed from step terms, or a `Score` that needs no other evidence.
-        form: Form of the score, such as the one of the paper.
+        form: Form of the MoSo score, `paper` or `centred`.
         total_steps: Number of updates of the run that the checkpoints were taken from; without it, the checkpoints
             count as all updates.
         parameters: Filter by parameter name, for example the last layer only.

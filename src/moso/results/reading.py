@@ -40,7 +40,9 @@ class Run:
         >>> import moso, tempfile
         >>> out = tempfile.mkdtemp() + "/run"
         >>> images, labels = np.random.default_rng(0).integers(0, 255, (40, 1, 8, 8)).astype("uint8"), np.arange(40) % 2
-        >>> _ = moso.prune((images, labels), ratio=0.5, model="mlp-w8", recipe="quick", time_steps=2, partitions=1, out=out)
+        >>> _ = moso.prune(
+        ...     (images, labels), ratio=0.5, model="mlp-w8", recipe="quick", time_steps=2, partitions=1, out=out
+        ... )
         >>> run = Run.open(out)
         >>> sorted(run.scores()), run.scores()["moso"].shape
         (['moso', 'moso-rank', 'moso-standardised'], (40,))

@@ -200,7 +200,7 @@ def this_machine() -> str:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
     except OSError:
-        return f"{platform.node()} {os.getpid()}"  # fallback without /proc: unique per process, so leases end by expiry only
+        return f"{platform.node()} {os.getpid()}"  # fallback without /proc: leases end by expiry only
 
 
 def process_start(process: int) -> str:

@@ -101,7 +101,7 @@ class Job:
         return self.built(seed, network).to(self.device)
 
     def built(self, seed: int, network: str = "") -> nn.Module:
-        """Return the network of `model` on the CPU; a machine that only leads the run may lack the device."""
+        """Return the network of `model` without moving it to the device, which a machine that only leads may lack."""
         if self.build is not None:
             return self.build(seed)
         name, train = network or self.configuration.model, self.data.train

@@ -65,12 +65,12 @@ def score(
     The model's weights, mode and gradients are left unchanged.
 
     Args:
-        model: The network that was trained; its weights are replaced by those of each checkpoint while scoring.
+        model: The trained network; weights come from the trajectory, except frozen ones that checkpoints lack.
         data: A map-style dataset or a pair of arrays, without random augmentation.
         trajectory: The trajectory of a `Recorder`, or checkpoints as pairs `(state_dict, learning_rate)`; frozen
             parameters may be missing from the checkpoints (docs/library.md).
         loss: Per-sample loss, `loss(model, batch) -> [batch]`.
-        batch_size: Samples per batch; None chooses one.
+        batch_size: Samples per batch; None derives it from shapes.
         method: Name of a score that is computed from step terms, or a `Score` that needs no other evidence.
         form: Form of the MoSo score, `paper` or `centred`.
         total_steps: Number of updates of the run that the checkpoints were taken from; without it, the checkpoints
@@ -261,7 +261,7 @@ def prune(
     chosen = _method(method)
     registered = [chosen.name] if isinstance(method, str) else []
     along = list(_ALONG) if score is None and "terms" in _needs_of(chosen) else []
-    # The default recipe crops and flips images (three dimensions); other inputs use the recipe for tables.
+    # The default recipe and its augmentation are for images (three dimensions); other inputs get that for tables.
     fitting = {} if len(train.shape) == 3 else {"recipe": "table"}
     configuration = Configuration.resolve(
         {

@@ -22,7 +22,7 @@ class Comparison:
 
     Attributes:
         rows: One row per method, selector and ratio.
-        tolerance: Accepted loss of the metric, in its unit.
+        tolerance: Accepted loss of the metric, in points.
         reaches: Largest share that each method can remove within `tolerance`.
         overlap: Jaccard index between the kept samples of methods, by ratio, mean over seeds.
         correlations: Spearman correlation between scores, mean over seeds; None with fewer than two scores.
@@ -54,10 +54,10 @@ def comparison(run: Run, tolerance: float = 1.0) -> Comparison:
 
     Args:
         run: The run.
-        tolerance: Accepted loss of the metric, in its unit.
+        tolerance: Accepted loss of the metric, in points.
 
     Raises:
-        MosoError: ``stage-incomplete`` without retrainings.
+        MosoError: ``stage-incomplete`` without retrainings; ``setting-invalid``.
     """
     check_tolerance(tolerance)
     found = ordered_entries(run)

@@ -76,7 +76,7 @@ class LabelFreeEmbedding(NotedFeatures):
         return Price(epochs=_VIEWS * epochs, what=what, work="embeddings", stage="train")
 
     def problem(self, settings: RunSettings, method: str, selector: str) -> str | None:
-        """Refuse to train an embedding on texts or tables, for which there are no standard two views."""
+        """Return why texts and tables cannot train an embedding (they have no standard two views), or None."""
         if settings.embedding != TRAINED or may_have_pictures(settings.dataset):
             return None
         return (

@@ -42,7 +42,7 @@ class OutOfSamplePredictions(EvidenceKind[NDArray[np.float32]]):
         return Price(looks=settings.partitions - 1)
 
     def problem(self, settings: RunSettings, method: str, selector: str) -> str | None:
-        """Refuse a run with 1 partition, whose only network is trained on all samples."""
+        """Return why 1 partition is too few (its only network is trained on all samples), or None."""
         if settings.partitions > 1:
             return None
         return (

@@ -56,7 +56,7 @@ class AllNorms(EvidenceKind[None]):
     description = "step terms with the gradient norms of all samples"
 
     def problem(self, settings: RunSettings, method: str, selector: str) -> str | None:
-        """Refuse estimators and risks without gradient norms of all samples."""
+        """Return why an estimator or risk lacks the gradient norms of all samples, or None."""
         if settings.estimator in (IN_RUN, "subsampled"):
             return (
                 f"method {method!r} needs the gradient norms of all samples, which estimator "

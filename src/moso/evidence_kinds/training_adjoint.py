@@ -69,7 +69,7 @@ class TrainingAdjoint(EvidenceKind[Sequence[AdjointTerms]]):
         return Price(epochs=epochs, what=what, work="adjoint")
 
     def problem(self, settings: RunSettings, method: str, selector: str) -> str | None:
-        """Refuse other precisions than float32, in which a replay is identical bit for bit."""
+        """Return why a precision other than float32 is impossible (its replay is not bit-identical), or None."""
         if settings.surrogate.precision == "float32":
             return None
         return (

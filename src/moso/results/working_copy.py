@@ -148,7 +148,7 @@ class WorkingCopy:
                 record.update({name: (here[name], there[name]) for name in changed if name in there})
 
     def _is_another(self, record: Record, there: dict[str, str], leading: bool) -> bool:
-        """Return whether the local files belong to an earlier run than the one at the address."""
+        """Return whether the local files belong to another run than the one at the address, or to one removed there."""
         if _CONFIGURATION not in there:
             return leading or _CONFIGURATION in record
         return record.get(_CONFIGURATION, ("", ""))[1] != there[_CONFIGURATION]

@@ -64,7 +64,7 @@ def heartbeat(
         stage: Kind of work.
         piece: Name of the piece.
         progress: Callable to which progress is passed on.
-        seconds: Upper limit of the interval between two heartbeats.
+        seconds: Seconds between two heartbeats, if shorter than the interval of a run at a path.
     """
     often = directory.watch_seconds if directory.copy else max(_LEAST_SECONDS, min(directory.watch_seconds, seconds))
     signs = _Heartbeat(directory, stage, piece, progress, often)

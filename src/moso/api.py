@@ -70,7 +70,7 @@ def score(
         trajectory: The trajectory of a `Recorder`, or checkpoints as pairs `(state_dict, learning_rate)`; frozen
             parameters may be missing from the checkpoints (docs/library.md).
         loss: Per-sample loss, `loss(model, batch) -> [batch]`.
-        batch_size: Samples per batch; None derives it from shapes.
+        batch_size: Samples per batch; None finds a size that suits the network and the device.
         method: Name of a score that is computed from step terms, or a `Score` that needs no other evidence.
         form: Form of the MoSo score, `paper` or `centred`.
         total_steps: Number of updates of the run that the checkpoints were taken from; without it, the checkpoints

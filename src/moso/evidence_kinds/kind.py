@@ -67,7 +67,7 @@ class RunSettings(Protocol):
 
     @property
     def score_batch_size(self) -> int | None:
-        """Samples per batch for per-sample gradients; None derives it from shapes."""
+        """Samples per batch for per-sample gradients; None finds a size that suits network and device."""
 
     @property
     def estimator(self) -> str:

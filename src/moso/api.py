@@ -35,10 +35,10 @@ from moso.selection import Selector
 from moso.tasks import Classification, PerSample, Task, find_task, fitting_task, mean_loss, own_metric, unread
 from moso.tasks.registry import holds_numbers
 
-# What `score` can be asked for by name: all that follows from step terms.
+# The names that `score(method=...)` accepts: scores computed from step terms alone.
 Combination = Literal["moso", "moso-standardised", "moso-rank", "grand-steps"]
 _FROM_TERMS = frozenset({"terms", "norms"})
-# Scored along with whatever was asked for: they come from the same terms.
+# Scores that `prune` computes in addition, because they come from the same step terms.
 _ALONG = ("moso", "moso-standardised", "moso-rank")
 
 
@@ -60,25 +60,45 @@ def score(
     loader_workers: int = 0,
     progress: Progress = silent,
 ) -> NDArray[np.float64]:
-    """The MoSo score of every sample of `data`, float64, in dataset order.
+    """Compute the MoSo score of every sample of `data` along a training trajectory.
 
-    `data` is any map-style dataset, or a pair of arrays; it must be the samples themselves, not random crops of
-    them. `collate` makes a batch of a list of items, as in a `DataLoader`. `trajectory` is what a `Recorder` left, or
-    your own checkpoints as `(state_dict, learning_rate)`; for the latter `total_steps` says how many updates the run
-    had (without it, the checkpoints are taken to be all), and what was frozen need not be in them (docs/library.md).
-    `loss` gives one number a sample, `loss(model, batch) -> [batch]`. `method` is the name of a score that follows from
-    step terms, or a `Score` of your own that needs no more.
-    `parameters` filters by name, e.g. the last layer. `estimator` is `exact`, or cheaper and less true: `subsampled`,
-    `sketched`, `last-layer`, or an `Estimator` with settings of its own. `risk` is another one than that of `data`
-    itself: a `SampleRisk` of other samples or weights, or a function from the network to one number.
-    `renew_statistics=64` gathers batch-norm's statistics anew at every time step, from `data` in batches of 64, best
-    those of training: what checkpoints hold trails behind their weights (docs/view.md). The model's weights, mode and
-    gradients are left as they are.
+    The model's weights, mode and gradients are left unchanged.
 
-    >>> model = nn.Linear(2, 2)
-    >>> data = (np.eye(2, dtype=np.float32), [0, 1])
-    >>> score(model, data, [(model.state_dict(), 0.1)], total_steps=10).shape
-    (2,)
+    Args:
+        model: The trained network; weights come from the trajectory, except frozen ones that checkpoints lack.
+        data: A map-style dataset or a pair of arrays, without random augmentation.
+        trajectory: The trajectory of a `Recorder`, or checkpoints as pairs `(state_dict, learning_rate)`; frozen
+            parameters may be missing from the checkpoints (docs/library.md).
+        loss: Per-sample loss, `loss(model, batch) -> [batch]`.
+        batch_size: Samples per batch; None finds a size that suits the network and the device.
+        method: Name of a score that is computed from step terms, or a `Score` that needs no other evidence.
+        form: Form of the MoSo score, `paper` or `centred`.
+        total_steps: Number of updates of the run that the checkpoints were taken from; without it, the checkpoints
+            count as all updates.
+        parameters: Filter by parameter name, for example the last layer only.
+        estimator: `exact`, a cheaper approximation (`subsampled`, `sketched`, `last-layer`), or a configured
+            `Estimator`.
+        risk: Risk to judge samples by in place of the mean loss over `data`: a `SampleRisk` (other samples or
+            weights), or a function from the network to a scalar.
+        renew_statistics: Batch size, at least 2, with which batch-norm statistics are recomputed from `data` at every
+            time step, because the running statistics of a checkpoint lag behind its weights (docs/view.md). The
+            training batch size is best. None keeps the statistics of the checkpoints.
+        collate: Makes a batch from a list of items, as in a `DataLoader`.
+        loader_workers: Number of processes that load data; 0 loads in this process.
+        progress: Called after every time step.
+
+    Returns:
+        One float64 per sample, in dataset order, shape ``[samples]``.
+
+    Raises:
+        MosoError: ``unknown-name``, ``evidence-missing``, ``setting-invalid``, ``data-empty``, ``dataset-random``,
+            ``trajectory-incomplete``.
+
+    Example:
+        >>> model = nn.Linear(2, 2)
+        >>> data = (np.eye(2, dtype=np.float32), [0, 1])
+        >>> score(model, data, [(model.state_dict(), 0.1)], total_steps=10).shape
+        (2,)
     """
     wanted = _from_terms(method, estimator)
     if renew_statistics is not None and renew_statistics < 2:
@@ -124,7 +144,7 @@ def score(
 
 
 def _from_terms(method: str | Score, estimator: Estimator | EstimatorName) -> Score:
-    """A score that needs step terms alone, by name or as it is."""
+    """Return the score, looked up by name or as given; refuse one that needs more than step terms."""
     wanted = find_score(method) if isinstance(method, str) else method
     if isinstance(method, str) and not (wanted.needed() and wanted.needed() <= _FROM_TERMS):
         possible = [name for name, one in scores().items() if one.needed() and one.needed() <= _FROM_TERMS]
@@ -143,9 +163,13 @@ def _from_terms(method: str | Score, estimator: Estimator | EstimatorName) -> Sc
 
 @dataclass(frozen=True)
 class Pruned:
-    """What `prune` found: the positions that stay, every sample's score, and the pruned data set.
+    """The result of `prune`.
 
-    Where the method does without scores, as `herding` does, they are not numbers.
+    Attributes:
+        kept: Sorted positions of the kept samples.
+        scores: One float per sample, in dataset order; NaN for methods without scores (such as `herding`).
+        subset: The kept samples as a dataset.
+        run: The run, for everything else that it recorded.
     """
 
     kept: NDArray[np.int64]
@@ -177,32 +201,46 @@ def prune(
 ) -> Pruned:
     """Train surrogates on `train_set`, score every sample, and keep the best: the whole job.
 
-    `train_set` is a pair of arrays or any map-style dataset of `(input, label)`; with a `loss` of your own, of anything
-    that it takes. If it augments in `__getitem__`, `score_set` must hold the same samples without augmentation.
-    `collate` makes a batch of a list of items. `model` is a name that `moso models` lists, or a function that makes a
-    fresh network. `loss` gives one number a sample, `loss(model, batch) -> [batch]`; with one of your own, labels that
-    are fractions or several a sample are numbers to predict and not classes. `labels` are classes in place of the
-    data's own. `task` says what is learned where that is not enough: a name (`multi-label`), or a `Task` of your own,
-    with its loss and its metric.
+    Args:
+        train_set: A pair of arrays or a map-style dataset of `(input, label)`; with a `loss`, a dataset of whatever
+            items that loss accepts.
+        ratio: Share of samples to remove, in ``[0, 1)``.
+        model: A name that `moso models` lists, or a function that returns a fresh network.
+        score_set: The same samples without augmentation; required if `train_set` augments in `__getitem__`.
+        test_set: Samples on which networks retrained on the kept samples are evaluated: by accuracy, by R² with
+            `moso.squared_error`, by the mean loss for other losses without classes, or by `metric`.
+        validation_set: Samples of the risk with `risk="validation"`.
+        risk: Risk to judge samples by: the training risk of the paper, that of `validation_set`, a `SampleRisk` (a
+            class, a group, a weighted mixture), or a function from the network to a scalar.
+        labels: One class per sample, in place of the labels of `train_set`.
+        method: A name that `moso methods` lists, a `Method` or a `Score`.
+        selector: Name or `Selector` to use in place of the selector of the method.
+        task: What is learned, if data and loss do not determine it: a name (`multi-label`) or a `Task` with its loss
+            and metric.
+        loss: Per-sample loss, `loss(model, batch) -> [batch]`. With a loss, fractional labels and several labels per
+            sample are numbers to predict instead of classes.
+        metric: Per-sample metric, `metric(model, batch) -> [batch]`, in ``[0, 1]``; higher is better.
+        collate: Makes a batch from a list of items.
+        out: Run directory to keep; an interrupted run resumes there. None uses a temporary directory.
+        progress: Called as work advances.
+        loader_workers: Number of processes that load data; 0 loads in this process.
+        settings: Settings of the TOML file of a run (`epochs`, `partitions`, `time_steps`, `recipe`, `seed`,
+            `device`, ...), and `settings` itself for those of selectors and scores:
+            `settings={"coverage": {"cut": 0.2}}`.
 
-    With a `test_set` the result is proved by retraining, too: by accuracy; by R² with `moso.squared_error`; by the mean
-    loss where another loss has no classes; or by your own `metric(model, batch) -> [batch]`, from 0 to 1, more is
-    better.
+    Returns:
+        The kept positions, the scores, the pruned dataset and the run.
 
-    `risk` is what samples are judged by: the paper's training risk, that of a `validation_set`, or one of your own, a
-    `SampleRisk` (a class, a group, a weighted mixture) or a function from the network to one number.
+    Raises:
+        MosoError: ``unknown-name``, ``setting-invalid``, ``name-taken``, ``wrong-type``, ``length-mismatch``,
+            ``labels-missing``, ``label-invalid``, ``dataset-random``, ``run-locked``, ``run-differs`` and others of
+            the stages of a run (docs/errors.md).
 
-    `method` is a name that `moso methods` lists, or a `Method` or `Score` of your own; `selector` is a name or a
-    `Selector`, in place of the method's.
-
-    `out` keeps the run directory, and a run that was interrupted goes on there; without it a temporary one is used.
-    `settings` are those of a run's TOML file: `epochs`, `partitions`, `time_steps`, `recipe`, `seed`, `device`, ...
-    and `settings` itself, those of selectors and scores: `settings={"coverage": {"cut": 0.2}}`.
-
-    >>> images, labels = np.random.default_rng(0).integers(0, 255, (40, 1, 8, 8)).astype("uint8"), np.arange(40) % 2
-    >>> pruned = prune((images, labels), ratio=0.7, model="mlp-w8", recipe="quick", time_steps=2, partitions=1)
-    >>> len(pruned.kept), len(pruned.subset), pruned.scores.shape
-    (12, 12, (40,))
+    Example:
+        >>> images, labels = np.random.default_rng(0).integers(0, 255, (40, 1, 8, 8)).astype("uint8"), np.arange(40) % 2
+        >>> pruned = prune((images, labels), ratio=0.7, model="mlp-w8", recipe="quick", time_steps=2, partitions=1)
+        >>> len(pruned.kept), len(pruned.subset), pruned.scores.shape
+        (12, 12, (40,))
     """
     own_loss = None if loss is cross_entropy else loss
     left_to_loss = own_loss is not None and task is None
@@ -223,7 +261,7 @@ def prune(
     chosen = _method(method)
     registered = [chosen.name] if isinstance(method, str) else []
     along = list(_ALONG) if score is None and "terms" in _needs_of(chosen) else []
-    # What is no picture is not cropped, and the recipe that fits pictures does not fit it.
+    # The default recipe and its augmentation are for images (three dimensions); other inputs get that for tables.
     fitting = {} if len(train.shape) == 3 else {"recipe": "table"}
     configuration = Configuration.resolve(
         {
@@ -287,7 +325,7 @@ def _builder(model: str | Callable[[], nn.Module]) -> Callable[[int], nn.Module]
 
 @dataclass(frozen=True)
 class _Given:
-    """A user's data: a pair of arrays (`inputs`) or a dataset of items, and what could be read of its answers."""
+    """A user's data: a pair of arrays (`inputs`) or a dataset of items, and its answers (targets) as far as found."""
 
     dataset: Any
     plain: Any
@@ -298,7 +336,10 @@ class _Given:
 
 
 def _look_at(data: Any, plain: Any, left_to_loss: bool, first_only: bool = False) -> _Given:
-    """A user's data with its answers, or with that of the first item alone; whole pictures may be left to the loss."""
+    """Read a user's data and its answers; with `first_only`, the answer of the first item only.
+
+    With `left_to_loss`, dense answers (more than one dimension per sample) are not read: only the loss sees them.
+    """
     if is_array_pair(data):
         return _Given(data, data, len(data[0]), data[0], data[1], is_pairs=True)
     view, quiet = as_view(data), ItemView(data if plain is None else plain)
@@ -315,9 +356,9 @@ def _look_at(data: Any, plain: Any, left_to_loss: bool, first_only: bool = False
 
 
 def _answers_of(view: ItemView, count: int) -> list[Any] | None:
-    """The answers of the first `count` items: the second of a pair, or what a mapping calls `labels` or `label`.
+    """Return the answers of the first `count` items: the second of a pair, or the key `labels` or `label` of a mapping.
 
-    None where an item has no answer, or one of another shape than the first.
+    Returns None if an item has no answer, or an answer of another shape than the first.
     """
     found: list[Any] = []
     for position in range(count):
@@ -335,19 +376,22 @@ def _answers_of(view: ItemView, count: int) -> list[Any] | None:
 
 
 def _task(given: _Given, wanted: str | Task | None, own_loss: Loss | None, metric: PerSample | None) -> Task:
-    """What a user's training data is to teach: the task they name, or the one that fits, with their own functions."""
+    """Return the task of a user's training data: the one they name or the one that fits, with their loss and metric."""
     if wanted is None:
         task = Classification() if own_loss is None else fitting_task(given.answers, own_loss)
     else:
         task = find_task(wanted) if isinstance(wanted, str) else wanted
     if own_loss is not None:
-        # The task's own metric takes batches apart into inputs and answers.
+        # The metric of the task unpacks batches into inputs and answers, so it needs pairs.
         task = replace(task, own_loss=own_loss, judge=task.judge if given.is_pairs else mean_loss(own_loss))
     return task if metric is None else replace(task, judge=own_metric(metric))
 
 
 def _samples(given: _Given, task: Task, collate: Collate | None, labels: Any = None) -> Samples:
-    """A user's data as samples of a task; `labels` take the place of answers that are classes, or stand beside them."""
+    """Return a user's data as samples of a task.
+
+    `labels` replace the answers of a task whose answers are classes; for other tasks they group the samples.
+    """
     groups, answers = None, labels if labels is not None and task.answers_are_classes else given.answers
     column = answers if task.answers_are_classes else labels
     if column is not None:
@@ -365,7 +409,7 @@ def _samples(given: _Given, task: Task, collate: Collate | None, labels: Any = N
 
 
 def _check_classes(labels: Any, count: int) -> None:
-    """Refuse labels of another number of samples, and those of which it is not certain that they are classes."""
+    """Refuse labels whose number differs from that of the samples, and labels that may not be classes."""
     if len(labels) != count:
         raise errors.LengthMismatch(f"there are {count} samples but {len(labels)} labels")
     if holds_numbers(labels):

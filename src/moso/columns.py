@@ -1,8 +1,8 @@
-"""Columns of numbers, one a sample: small ones in memory, large ones in files that the operating system pages.
+"""Columns of numbers, one per sample: small columns in memory, large ones memory-mapped.
 
-A large column lies in a file below `$MOSO_CACHE` that has no name any more, so nothing is left behind, and its pages
-are the system's to take back: what a process holds for itself does not grow with the number of samples. Arithmetic
-over whole columns goes a block at a time.
+A large column is mapped from an unlinked temporary file below `$MOSO_CACHE`: the file disappears with the process, and
+the operating system can evict its pages, so the private memory of a process does not grow with the number of samples.
+Arithmetic over whole columns works block by block.
 """
 
 import os
@@ -17,14 +17,14 @@ from numpy.typing import DTypeLike, NDArray
 # Columns of up to four million numbers of 8 bytes stay in memory.
 LIMIT_BYTES = 32 * 2**20
 BLOCK = 2**20
-# Windows does not let a file in use lose its name: there, columns of every size stay in memory.
+# Windows cannot unlink an open file: there, columns of every size stay in memory.
 _PAGED = os.name != "nt"
 
 Number = TypeVar("Number", bound=np.generic)
 
 
 def cache_folder() -> Path:
-    """Where copies are kept: `$MOSO_CACHE`, or `moso` in the user's cache folder."""
+    """Return the cache folder: `$MOSO_CACHE`, or `moso` in the user's cache folder."""
     own = os.environ.get("MOSO_CACHE")
     if own:
         return Path(own)
@@ -32,10 +32,11 @@ def cache_folder() -> Path:
 
 
 def blocks(count: int) -> Iterator[slice]:
-    """Consecutive slices that cover `count` samples.
+    """Yield consecutive slices of at most `BLOCK` samples that cover `count` samples.
 
-    >>> [one.stop for one in blocks(3)], len(list(blocks(2**20 + 1)))
-    ([3], 2)
+    Example:
+        >>> [one.stop for one in blocks(3)], len(list(blocks(2**20 + 1)))
+        ([3], 2)
     """
     for start in range(0, count, BLOCK):
         yield slice(start, min(start + BLOCK, count))
@@ -48,10 +49,11 @@ def _nameless() -> IO[bytes]:
 
 
 def empty_column(shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-    """A column, or several of one length, whose numbers are yet to be written.
+    """Return an uninitialised array of this shape, memory-mapped if it is larger than `LIMIT_BYTES`.
 
-    >>> empty_column(3, np.int64).shape
-    (3,)
+    Example:
+        >>> empty_column(3, np.int64).shape
+        (3,)
     """
     size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     if size <= LIMIT_BYTES or not _PAGED:
@@ -62,13 +64,14 @@ def empty_column(shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]
 
 
 class AppendBuffer:
-    """Columns side by side, `[height, n]`, of a length that nobody knows before the last part has come.
+    """Columns that grow by appending, ``[height, n]``, for an `n` that is known only after the last part.
 
-    >>> growing = AppendBuffer(1)
-    >>> growing.add(np.array([[1.0, 2.0]])), growing.add(np.array([[3.0]]))
-    (None, None)
-    >>> growing.done()
-    array([[1., 2., 3.]])
+    Example:
+        >>> growing = AppendBuffer(1)
+        >>> growing.add(np.array([[1.0, 2.0]])), growing.add(np.array([[3.0]]))
+        (None, None)
+        >>> growing.done()
+        array([[1., 2., 3.]])
     """
 
     def __init__(self, height: int) -> None:
@@ -77,10 +80,10 @@ class AppendBuffer:
         self._files: list[IO[bytes]] = []
 
     def add(self, part: NDArray[np.float64]) -> None:
-        """The next numbers of every column."""
+        """Append the next numbers of every column, ``[height, k]``."""
         self._waiting.append(part)
         self._bytes += part.nbytes
-        # Thousands of small arrays would hold on to the memory of larger ones that came and went between them.
+        # Thousands of small arrays fragment the heap: memory of large arrays freed between them could not be reused.
         if self._bytes > LIMIT_BYTES // 4:
             self._write()
 
@@ -92,7 +95,7 @@ class AppendBuffer:
             file.write(row.tobytes())
 
     def done(self) -> NDArray[np.float64]:
-        """All that came; nothing more may come."""
+        """Return all numbers, ``[height, n]``; nothing may be appended afterwards."""
         if not self._count:
             return np.concatenate(self._waiting, axis=1)
         self._write()
@@ -106,10 +109,11 @@ class AppendBuffer:
 
 
 def column(values: NDArray[Number]) -> NDArray[Number]:
-    """The same numbers, in a file if they are many.
+    """Return the same numbers, memory-mapped if they take more than `LIMIT_BYTES`.
 
-    >>> column(np.arange(3))
-    array([0, 1, 2])
+    Example:
+        >>> column(np.arange(3))
+        array([0, 1, 2])
     """
     if values.nbytes <= LIMIT_BYTES or not _PAGED:
         return values
@@ -119,10 +123,11 @@ def column(values: NDArray[Number]) -> NDArray[Number]:
 
 
 def arange(count: int) -> NDArray[np.int64]:
-    """The positions of so many samples, ascending.
+    """Return the positions of `count` samples, ascending.
 
-    >>> arange(3)
-    array([0, 1, 2])
+    Example:
+        >>> arange(3)
+        array([0, 1, 2])
     """
     found = empty_column(count, np.int64)
     for block in blocks(count):
@@ -131,10 +136,11 @@ def arange(count: int) -> NDArray[np.int64]:
 
 
 def take(values: NDArray[Number], positions: NDArray[np.int64]) -> NDArray[Number]:
-    """The rows at these positions.
+    """Return the rows of `values` at these positions.
 
-    >>> take(np.array([5, 6, 7]), np.array([2, 0]))
-    array([7, 5])
+    Example:
+        >>> take(np.array([5, 6, 7]), np.array([2, 0]))
+        array([7, 5])
     """
     found = empty_column((len(positions), *values.shape[1:]), values.dtype)
     for block in blocks(len(positions)):
@@ -143,10 +149,11 @@ def take(values: NDArray[Number], positions: NDArray[np.int64]) -> NDArray[Numbe
 
 
 def flatnonzero(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The positions at which a mask is true, ascending.
+    """Return the positions at which a mask is true, ascending.
 
-    >>> flatnonzero(np.array([True, False, True]))
-    array([0, 2])
+    Example:
+        >>> flatnonzero(np.array([True, False, True]))
+        array([0, 2])
     """
     found, filled = empty_column(int(np.count_nonzero(mask)), np.int64), 0
     for block in blocks(len(mask)):
@@ -157,10 +164,15 @@ def flatnonzero(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def group_by_label(order: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The positions of an order, class by class; inside a class they stay as they were.
+    """Sort the positions of an order by class, stably: within a class the order stays.
 
-    >>> group_by_label(np.array([3, 0, 2, 1]), np.array([1, 0, 0, 1]))
-    array([2, 1, 3, 0])
+    Args:
+        order: Positions of samples, shape ``[n]``.
+        labels: One class per sample of the data set, from 0.
+
+    Example:
+        >>> group_by_label(np.array([3, 0, 2, 1]), np.array([1, 0, 0, 1]))
+        array([2, 1, 3, 0])
     """
     sizes = np.bincount(labels)
     ends = np.cumsum(sizes) - sizes

@@ -1,8 +1,8 @@
-"""What can go wrong through no fault of ours: one class per kind of fault, one sentence per error.
+"""Errors caused by the user or the environment: one class per kind of error, one sentence per message.
 
-Every `MosoError` is written for the person who caused it: what was found, what was expected, what to
-do. The command line prints it without a traceback and exits with 2. Its `code`, made from the name of its class, is
-stable: programs and tests look at it, because a sentence may be worded better one day. `docs/errors.md` lists all.
+The message of a `MosoError` says what was found, what was expected and what to do. The command line prints it without
+a traceback and exits with status 2. The `code`, derived from the class name, is stable: programs and tests compare the
+code, because messages may be reworded. `docs/errors.md` lists all.
 """
 
 import difflib
@@ -47,7 +47,7 @@ class SampleError(MosoError):
         self.kind, self.template, self.index, self.code = kind, template, index, kind.code
 
     def of(self, sample: str) -> MosoError:
-        """The same error with the sample's name, and with the same cause."""
+        """Return an error of the same kind and cause that names the sample."""
         error = self.kind(self.template.replace("{sample}", sample))
         error.__cause__ = self.__cause__
         return error
@@ -364,7 +364,7 @@ class StorageFailed(MosoError):
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownName:
-    """An error for a name that is not registered, with the nearest ones that are.
+    """Return an error for a name that is not registered, with the nearest registered names.
 
     >>> str(unknown_name("selector", "balnced", ["top", "balanced"]))
     "unknown selector 'balnced'; nearest: balanced (known: balanced, top)"

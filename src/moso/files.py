@@ -1,7 +1,7 @@
-"""Files that are either whole or not there.
+"""Atomic file writes: a reader sees the old file or the new one, never a part.
 
-A write goes to a temporary name in the same folder, is flushed to the disk and renamed. A process killed
-at any moment leaves the old file or the new one, and at worst a temporary name that the next run sweeps.
+A write goes to a temporary file in the same folder, which is flushed to the disk (fsync) and renamed. A process killed
+at any moment leaves the old file or the new one, and at worst a temporary file that the next run removes.
 """
 
 import csv
@@ -24,28 +24,31 @@ TEMPORARY = ".moso-tmp"
 
 @contextmanager
 def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
-    """A temporary path to write to; on a clean exit it becomes `path`, all at once.
+    """Yield a temporary path to write to, and rename it atomically to `path` on a clean exit.
 
-    What is not `durable` may be gone after a power cut, and costs no waiting for the disk.
+    Args:
+        path: The file to replace; missing parent folders are made.
+        durable: Wait for the disk (fsync). Without it, the write is faster and may be lost in a power cut.
 
-    >>> import tempfile
-    >>> target = Path(tempfile.mkdtemp()) / "a" / "note.txt"
-    >>> with replacing(target) as temporary:
-    ...     _ = temporary.write_text("whole")
-    >>> target.read_text()
-    'whole'
+    Example:
+        >>> import tempfile
+        >>> target = Path(tempfile.mkdtemp()) / "a" / "note.txt"
+        >>> with replacing(target) as temporary:
+        ...     _ = temporary.write_text("whole")
+        >>> target.read_text()
+        'whole'
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    # A process number alone is not unique where several machines write to one folder.
+    # A PID alone is not unique where several machines write to one folder.
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{uuid4().hex[:8]}{TEMPORARY}")
     try:
         yield temporary
         if durable:
-            _flush(temporary, os.O_RDWR)  # Windows flushes only what is open for writing
+            _flush(temporary, os.O_RDWR)  # Windows flushes only files that are open for writing
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
-    if durable and hasattr(os, "O_DIRECTORY"):  # Windows opens no folders
+    if durable and hasattr(os, "O_DIRECTORY"):  # Windows cannot open folders
         _flush(path.parent, os.O_RDONLY)
 
 
@@ -58,7 +61,13 @@ def _flush(path: Path, access: int) -> None:
 
 
 def append(path: Path, line: str, durable: bool = False) -> None:
-    """Add a line to a file in one write: short lines from several processes of one machine do not mix."""
+    """Append a line in one write, so that short lines from several processes of one machine do not interleave.
+
+    Args:
+        path: The file; made if it is missing.
+        line: The text, with its line break.
+        durable: Wait for the disk (fsync).
+    """
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     try:
         os.write(descriptor, line.encode())
@@ -69,26 +78,27 @@ def append(path: Path, line: str, durable: bool = False) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what killed writers left under `folder`; call it only while holding the folder's lock."""
+    """Remove the temporary files of killed writers under `folder`; call it only while holding the folder's lock."""
     for leftover in folder.rglob(f".*{TEMPORARY}"):
         leftover.unlink(missing_ok=True)
 
 
 def clear_away(folder: Path) -> None:
-    """Remove a folder whose work is done, and in it what killed writers left.
+    """Remove a folder with all its files; a missing folder is no error.
 
-    A writer that outlived its run may add to it at the same moment; then it stays until somebody clears away again.
+    If a writer that outlived its run adds a file meanwhile, the folder stays until the next call.
 
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp()) / "state"
-    >>> write_text(folder / "note.txt", "done")
-    >>> clear_away(folder), clear_away(folder), folder.exists()
-    (None, None, False)
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp()) / "state"
+        >>> write_text(folder / "note.txt", "done")
+        >>> clear_away(folder), clear_away(folder), folder.exists()
+        (None, None, False)
     """
     try:
         shutil.rmtree(folder)
     except FileNotFoundError:
-        return  # there is none, or another was quicker
+        return  # missing, or another process removed it first
     except OSError as problem:
         if problem.errno != errno.ENOTEMPTY:
             raise
@@ -120,6 +130,6 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 @contextmanager
 def writing_table(path: Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
-    """Write a Parquet file atomically, a part at a time."""
+    """Yield a writer that writes a Parquet file atomically, one part at a time."""
     with replacing(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
         yield writer

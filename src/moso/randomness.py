@@ -1,8 +1,8 @@
 """Addressed randomness: every draw is a function of its address, never of the draws before it.
 
-An address is (seed, purpose, ...), for example ``(0, "order", epoch)`` plus the sample's own key. Resume,
-workers, other machines and replay rest on it: whoever asks for the same address gets the same number, in
-whatever order they ask. Nothing in this package draws from a global generator.
+An address is (seed, purpose, ...), for example ``(0, "order", epoch)`` plus the key of the sample. The same address
+gives the same number in every process and in any order of requests; resuming, workers, other machines and replay rely
+on that. Nothing in this package draws from a global generator.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from moso.columns import blocks, empty_column
 
 Address = int | str
 
-# So many hashes are sorted at a time, and a 64th of all where that is more: each slice is another pass over the keys.
+# Hashes per sorted slice, and the limit on the number of slices: every slice costs another pass over the keys.
 SLICE, MOST_SLICES = 2**20, 64
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -26,12 +26,13 @@ _MIX2 = np.uint64(0x94D049BB133111EB)
 
 
 def key(*address: Address) -> int:
-    """The 64-bit key of an address.
+    """Return the 64-bit key of an address.
 
-    >>> key(0, "order", 3) == key(0, "order", 3), key(0, "order", 3) == key(0, "order", 4)
-    (True, False)
-    >>> key(1, "2") == key("1", 2)
-    False
+    Example:
+        >>> key(0, "order", 3) == key(0, "order", 3), key(0, "order", 3) == key(0, "order", 4)
+        (True, False)
+        >>> key(1, "2") == key("1", 2)
+        False
     """
     digest = hashlib.blake2b(digest_size=8)
     for part in address:
@@ -50,11 +51,16 @@ def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def hashes(sample_keys: NDArray[np.uint64], *address: Address) -> NDArray[np.uint64]:
-    """One 64-bit hash a sample at this address; `sample_keys: [n]` are the samples' own keys.
+    """Return one 64-bit hash per sample at this address, shape ``[n]``.
 
-    >>> keys = np.arange(4, dtype=np.uint64)
-    >>> bool((hashes(keys, 0, "order")[2:] == hashes(keys[2:], 0, "order")).all())
-    True
+    Args:
+        sample_keys: The key of each sample, shape ``[n]``.
+        address: Seed, purpose and further parts.
+
+    Example:
+        >>> keys = np.arange(4, dtype=np.uint64)
+        >>> bool((hashes(keys, 0, "order")[2:] == hashes(keys[2:], 0, "order")).all())
+        True
     """
     found, own = empty_column(len(sample_keys), np.uint64), np.uint64(key(*address))
     for block in blocks(len(sample_keys)):
@@ -64,13 +70,15 @@ def hashes(sample_keys: NDArray[np.uint64], *address: Address) -> NDArray[np.uin
 
 
 def hash_order(sample_keys: NDArray[np.uint64], *address: Address) -> NDArray[np.int64]:
-    """The positions of samples in the order of their hashes at this address.
+    """Return the positions of samples, ``[n]``, sorted by their hashes at this address.
 
-    Many are sorted a slice of the hashes' range at a time, each slice picked out anew: memory stays small.
+    Many samples are sorted in slices of the range of hashes; each slice is a new pass over the keys, so memory stays
+    bounded.
 
-    >>> keys = np.arange(9, dtype=np.uint64)
-    >>> bool((hash_order(keys, 0, "order") == np.argsort(hashes(keys, 0, "order"), kind="stable")).all())
-    True
+    Example:
+        >>> keys = np.arange(9, dtype=np.uint64)
+        >>> bool((hash_order(keys, 0, "order") == np.argsort(hashes(keys, 0, "order"), kind="stable")).all())
+        True
     """
     count = len(sample_keys)
     slices = min(MOST_SLICES, -(-count // SLICE))
@@ -81,7 +89,7 @@ def hash_order(sample_keys: NDArray[np.uint64], *address: Address) -> NDArray[np
         values, positions = [], []
         for block in blocks(count):
             own = hashes(sample_keys[block], *address)
-            # Of equal slices: the upper 32 bits of the hash, times their number.
+            # The slice of a hash in equal parts of the range: its upper 32 bits times the number of slices, over 2**32.
             inside = np.flatnonzero(((own >> np.uint64(32)) * np.uint64(slices)) >> np.uint64(32) == number)
             values.append(own[inside])
             positions.append(inside + block.start)
@@ -92,20 +100,22 @@ def hash_order(sample_keys: NDArray[np.uint64], *address: Address) -> NDArray[np
 
 
 def uniforms(sample_keys: NDArray[np.uint64], *address: Address) -> NDArray[np.float64]:
-    """One number in [0, 1) a sample at this address.
+    """Return one uniform number in ``[0, 1)`` per sample at this address, shape ``[n]``.
 
-    >>> draws = uniforms(np.arange(1000, dtype=np.uint64), 0, "flip")
-    >>> bool(0.45 < draws.mean() < 0.55)
-    True
+    Example:
+        >>> draws = uniforms(np.arange(1000, dtype=np.uint64), 0, "flip")
+        >>> bool(0.45 < draws.mean() < 0.55)
+        True
     """
     return (hashes(sample_keys, *address) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def generator(*address: Address) -> np.random.Generator:
-    """A NumPy generator for draws that belong together (the steps sampled, a subset, an initialisation).
+    """Return a NumPy generator for draws that belong together (the sampled steps, a subset, an initialisation).
 
-    >>> int(generator(0, "steps").integers(100)) == int(generator(0, "steps").integers(100))
-    True
+    Example:
+        >>> int(generator(0, "steps").integers(100)) == int(generator(0, "steps").integers(100))
+        True
     """
     return np.random.Generator(np.random.Philox(key=key(*address)))
 
@@ -115,7 +125,7 @@ def _cuda_in_use() -> bool:
 
 
 def reseed(*address: Address) -> None:
-    """Put PyTorch's, NumPy's and Python's global generators at this address; only inside `seeded`."""
+    """Seed the global generators of PyTorch, NumPy and Python with this address; only inside `seeded`."""
     seed = key(*address)
     torch.default_generator.manual_seed(seed % 2**63)
     if _cuda_in_use():
@@ -126,15 +136,16 @@ def reseed(*address: Address) -> None:
 
 @contextmanager
 def seeded(*address: Address) -> Iterator[None]:
-    """PyTorch's, NumPy's and Python's global generators at this address, and as they were afterwards.
+    """Seed the global generators of PyTorch, NumPy and Python with this address; restore them on exit.
 
-    For code that is not ours and draws from them: a network's initialisation, dropout, a user's augmentation.
+    For foreign code that draws from global generators: initialisation of a network, dropout, a user's augmentation.
 
-    >>> with seeded(0, "init"):
-    ...     first = torch.rand(1)
-    >>> with seeded(0, "init"):
-    ...     bool(first == torch.rand(1))
-    True
+    Example:
+        >>> with seeded(0, "init"):
+        ...     first = torch.rand(1)
+        >>> with seeded(0, "init"):
+        ...     bool(first == torch.rand(1))
+        True
     """
     python_state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002
     devices = [torch.cuda.current_device()] if _cuda_in_use() else []

@@ -1,12 +1,12 @@
-"""What can be named: scores, selectors, methods, data sources, networks, recipes. One class for all of them.
+"""One registry class for everything with a name: scores, selectors, methods, data sources, networks, recipes.
 
 A registry has the entries of this package, and those that installed packages declare as entry points of its group:
 
     [project.entry-points."moso.selectors"]
     nearest-first = "their_package.selection:nearest_first"
 
-where the object has the name it is declared under. An entry of another package is imported when it is asked for and
-never before, and replaces neither a built-in entry nor one of a third package. `docs/plugins.md` shows each group.
+where the attribute `name` of the object, if any, equals the declared name. An entry of another package is imported on
+the first request, and cannot replace a built-in entry or one of a third package. `docs/plugins.md` shows each group.
 """
 
 from collections.abc import Callable, Iterable
@@ -26,7 +26,7 @@ class Registry(Generic[T]):
     Args:
         what: What an entry is called in errors, such as `selector`.
         kind: The class of an entry.
-        group: The group of entry points through which other packages bring theirs.
+        group: The group of entry points in which other packages declare entries.
         built_in: The entries of this package, in the order in which they are listed.
 
     Example:
@@ -58,7 +58,11 @@ class Registry(Generic[T]):
         return entry
 
     def register_lazily(self, name: str, load: Callable[[], T]) -> None:
-        """Add an entry that is made when it is first asked for, because making it reads files or imports much.
+        """Add an entry that is built on first request, because building it reads files or imports large packages.
+
+        Args:
+            name: Name of the entry.
+            load: Builds the entry; called at most once.
 
         Raises:
             MosoError: ``name-taken``.
@@ -79,18 +83,22 @@ class Registry(Generic[T]):
         return found
 
     def find(self, name: str) -> T | None:
-        """Return the entry of this name, or None if there is none."""
+        """Return the entry of this name, or None if there is none.
+
+        Raises:
+            MosoError: ``plugin-broken``, ``name-taken``.
+        """
         if name in self._built_in:
             return self._built_in[name]()
         points = [point for point in self._points() if point.name == name]
         return self._loaded(points) if points else None
 
     def unknown(self, name: str, *other_forms: str) -> MosoError:
-        """Return the error for a name that is none of these, nor one of the `other_forms` that a name may have."""
+        """Return the error for an unknown name; the message also lists `other_forms` in which a name may be given."""
         return unknown_name(self.what, name, [*self.names(), *other_forms])
 
     def names(self) -> list[str]:
-        """Return every name, the built-in ones first; nothing is imported for it."""
+        """Return every name, the built-in ones first, without importing other packages."""
         theirs = (point.name for point in self._points())
         return [*self._built_in, *dict.fromkeys(name for name in theirs if name not in self._built_in)]
 
@@ -99,7 +107,7 @@ class Registry(Generic[T]):
         return {name: load() for name, load in self._built_in.items()}
 
     def all(self) -> dict[str, T]:
-        """Return all entries by name; those of other packages are imported for it.
+        """Return all entries by name; imports the entries of other packages.
 
         Raises:
             MosoError: ``plugin-broken``, ``name-taken``.
@@ -114,7 +122,7 @@ class Registry(Generic[T]):
         return sorted(entry_points(group=self.group), key=lambda point: (point.name, point.value))
 
     def _loaded(self, points: list[EntryPoint]) -> T:
-        """Return what the entry points of one name declare, if it is one of them and an entry of this kind."""
+        """Load the entry of a name; refuse several entry points of that name and objects of another kind."""
         first, name = points[0], points[0].name
         if name in self._built_in:
             raise errors.NameTaken(

@@ -1,4 +1,4 @@
-"""Settings of scores and selectors: frozen pydantic models; a field says its default, its meaning and its limits."""
+"""Settings of scores and selectors: frozen pydantic models whose fields declare default, description and limits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _LIMITS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
 
 class Settings(BaseModel):
-    """What a score or a selector can be told; one subclass each, every field with a default and a description.
+    """Base class of settings: one subclass per score or selector, every field with a default and a description.
 
     Example:
         >>> from pydantic import Field
@@ -29,13 +29,13 @@ class Settings(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _is_no_truth_value(cls, value: Any, info: ValidationInfo) -> Any:
-        # To pydantic, True is the number 1.
+        # pydantic accepts True as the number 1.
         if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation is not bool:
             raise ValueError
         return value
 
     def needs(self) -> frozenset[str]:
-        """Return the evidence that these very settings ask for, beyond what is always needed."""
+        """Return the evidence that these values require in addition to what the score always needs."""
         return frozenset()
 
 
@@ -53,7 +53,7 @@ class Option:
 
 
 def options(kind: type[Settings]) -> list[Option]:
-    """Return every setting there is, in the order of the source.
+    """Return every setting of a class, in the order of the source.
 
     Example:
         >>> from pydantic import Field
@@ -69,10 +69,10 @@ def options(kind: type[Settings]) -> list[Option]:
 
 
 def resolve(owner: str, kind: type[Kind], given: Mapping[str, Any]) -> Kind:
-    """Return the settings a user's values lead to; text is read as the number it spells.
+    """Validate a user's values and return the settings; text is parsed as a number where a number is expected.
 
     Args:
-        owner: Whose settings these are, for errors.
+        owner: The score or selector that has the settings, for error messages.
         kind: The class of the settings.
         given: Values by name.
 
@@ -104,7 +104,7 @@ def resolve(owner: str, kind: type[Kind], given: Mapping[str, Any]) -> Kind:
 
 
 def _allowed(field: FieldInfo) -> str:
-    """Say which values make sense: choices, or limits."""
+    """Return the allowed values in words: choices or limits."""
     if get_origin(field.annotation) is Literal:
         return f"one of {', '.join(map(str, get_args(field.annotation)))}"
     limits = [

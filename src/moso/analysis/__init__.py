@@ -1,1 +1,1 @@
-"""What can be said of a run from what it left: comparisons, costs, estimates, label issues, its status."""
+"""Analyses of a run from its directory: comparisons, costs, estimates, label issues, status."""

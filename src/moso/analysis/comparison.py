@@ -1,4 +1,4 @@
-"""What a run says about many methods side by side, read from its directory; no data is opened, nothing retrained."""
+"""Comparison of the methods of a run, read from its directory without opening data or retraining."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,10 +18,16 @@ from moso.tasks.metric import Measure
 
 @dataclass(frozen=True)
 class Comparison:
-    """Every method's standing and cost, how much each can remove within `tolerance`, and how alike methods are.
+    """Standing and cost of every method, how much each can remove within `tolerance`, and how similar methods are.
 
-    `overlap` is Jaccard's index of what methods keep, by ratio, and `correlations` Spearman's of their scores; both are
-    means over seeds.
+    Attributes:
+        rows: One row per method, selector and ratio.
+        tolerance: Accepted loss of the metric, in points.
+        reaches: Largest share that each method can remove within `tolerance`.
+        overlap: Jaccard index between the kept samples of methods, by ratio, mean over seeds.
+        correlations: Spearman correlation between scores, mean over seeds; None with fewer than two scores.
+        costs: Seconds and peak memory per method.
+        samples: Number of training samples.
     """
 
     rows: Sequence[Row]
@@ -34,17 +40,25 @@ class Comparison:
 
     @property
     def measure(self) -> Measure:
-        """What was measured."""
+        """The metric of the retrainings."""
         return self.rows[0].entry.measure
 
     @property
     def ratios(self) -> list[float]:
-        """The ratios at which something was retrained."""
+        """The ratios of the retrainings, ascending."""
         return sorted({row.entry.ratio for row in self.rows if row.entry.method != FULL})
 
 
 def comparison(run: Run, tolerance: float = 1.0) -> Comparison:
-    """The comparison that a run's finished retrainings allow."""
+    """Compare the methods of a run by its finished retrainings.
+
+    Args:
+        run: The run.
+        tolerance: Accepted loss of the metric, in points.
+
+    Raises:
+        MosoError: ``stage-incomplete`` without retrainings; ``setting-invalid``.
+    """
     check_tolerance(tolerance)
     found = ordered_entries(run)
     if not found:
@@ -62,7 +76,7 @@ def comparison(run: Run, tolerance: float = 1.0) -> Comparison:
 
 
 def ordered_entries(run: Run) -> list[Entry]:
-    """The evaluation of a run, seeds gathered: all data, pairs in the order of the configuration, then baselines."""
+    """Return the retrainings of a run grouped over seeds: full data, pairs in configured order, then baselines."""
     order = {pair: number for number, pair in enumerate(run.configuration.pairs())}
 
     def place(entry: Entry) -> tuple[bool, bool, int, str, float]:
@@ -73,7 +87,7 @@ def ordered_entries(run: Run) -> list[Entry]:
 
 
 def _overlap(run: Run) -> dict[float, Likeness]:
-    """By ratio; over the seeds that have all selections of a ratio, of at least two methods."""
+    """Return the overlap by ratio, over seeds that have all selections of the ratio; at least two methods."""
     order = {pair: number for number, pair in enumerate(run.configuration.pairs())}
     everything = sorted(run.selections(), key=lambda one: order.get((one.method, one.selector), len(order)))
     names = _names(everything)
@@ -106,7 +120,7 @@ def _names(selections: Sequence[Selection]) -> dict[tuple[str, str, str], str]:
 
 
 def _correlations(run: Run) -> Likeness | None:
-    """Over the seeds that have all scores; None where there are fewer than two."""
+    """Return the rank correlations of the scores that all seeds have; None with fewer than two scores."""
     by_seed = []
     for seed in run.configuration.all_seeds():
         own = {name: values for name, values in run.scores(seed).items() if name != RANDOM}

@@ -1,8 +1,8 @@
-"""What a run has cost so far, and what each method costs beyond the surrogates that all share; no data is opened.
+"""Costs of a run so far, and costs per method beyond the shared surrogates, read from events without opening data.
 
-Both are read from the events of the run. Networks are the references that a method's evidence comes from, measuring is
-what is taken from trained networks (the step terms of MoSo, features, ...), choosing is the score itself and its
-selections. Evidence is measured once for all methods that need it, so the costs of two methods are not to be added.
+`networks` are the trainings of the references that the evidence of a method comes from, `measuring` is the evidence
+from trained networks (the step terms of MoSo, features, ...), `choosing` is the score itself and its selections.
+Evidence is measured once for all methods that need it, so the costs of two methods must not be added.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from moso.results.retrainings import Retraining, all_retrainings
 
 
 def costs(directory: RunDirectory, configuration: Configuration) -> Costs:
-    """What the first seed's pruning cost, and what a retraining costs at each ratio, in seconds of computation."""
+    """Return the seconds of computation of the first seed's training and scoring, and of a retraining per ratio."""
     own = f"seed-{configuration.seed}/"
     spent = {
         stage: sum(value for piece, value in directory.seconds(stage).items() if piece.startswith(own))
@@ -45,9 +45,15 @@ Part = Literal["networks", "measuring", "choosing"]
 
 @dataclass(frozen=True)
 class MethodCost:
-    """Seconds of computation under one seed, the mean over seeds, and the largest peak of memory in bytes, if known.
+    """The cost of a method and selector.
 
-    The peak is that of any one piece of work, beyond what its process held before.
+    Attributes:
+        method: Name of the method.
+        selector: Name of the selector.
+        networks: Seconds per seed of training references.
+        measuring: Seconds per seed of measuring evidence.
+        choosing: Seconds per seed of computing the score and selecting.
+        peak: Largest peak memory of a piece of work, in bytes beyond what its process held before; None if not known.
     """
 
     method: str
@@ -59,13 +65,13 @@ class MethodCost:
 
     @property
     def seconds(self) -> float:
-        """All of it."""
+        """Seconds per seed of all parts."""
         return self.networks + self.measuring + self.choosing
 
 
 @dataclass(frozen=True)
 class _Work:
-    """A measured piece of work: what it was, its name, and what it took."""
+    """A measured piece of work: its kind, its name, its seconds and its peak memory."""
 
     what: str
     piece: str
@@ -74,7 +80,12 @@ class _Work:
 
 
 def method_costs(run: Run, choices: Sequence[ResolvedMethod] | None = None) -> list[MethodCost]:
-    """What these choices, or the methods of a run's configuration, cost, each as if it were the only one."""
+    """Return the cost of each choice as if it were the only one.
+
+    Args:
+        run: The run.
+        choices: Methods and selectors; None stands for those of the run's configuration.
+    """
     work, seeds = _measured(run), len(run.configuration.all_seeds())
     made: dict[tuple[str, str, str], set[str]] = {}
     for selection in run.selections():
@@ -95,7 +106,7 @@ def method_costs(run: Run, choices: Sequence[ResolvedMethod] | None = None) -> l
 
 
 def _measured(run: Run) -> list[_Work]:
-    """Every piece of work once; the seconds of a training that was killed and went on are those of all its lives."""
+    """Return every piece of work once; the seconds of a resumed training include those before it was killed."""
     trained = run.directory.seconds("train")
     found = {}
     for event in run.directory.events():
@@ -106,7 +117,7 @@ def _measured(run: Run) -> list[_Work]:
 
 
 def _part(choice: ResolvedMethod, selections: set[str], work: _Work) -> Part | None:
-    """Which part of a choice's cost a piece of work is; None if the choice does without."""
+    """Return the part of the cost of a choice that a piece of work belongs to, or None if it is not needed."""
     needs = choice.needs()
     match work.what:
         case "train" | "evaluate":

@@ -1,4 +1,4 @@
-"""How long a run will take, from a few real steps of it."""
+"""Estimate the duration of a run by timing a few of its steps."""
 
 import time
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ CALIBRATION_SAMPLES = 256
 
 @dataclass(frozen=True)
 class StageEstimate:
-    """One stage: how many pieces, and how long one takes."""
+    """The estimate of one kind of work: number of pieces, and seconds per piece."""
 
     name: str
     what: str
@@ -32,25 +32,33 @@ class StageEstimate:
 
     @property
     def seconds(self) -> float:
-        """All pieces, one after the other."""
+        """Seconds of all pieces together."""
         return self.pieces * self.seconds_each
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """All stages of a run on so many workers."""
+    """The estimate of all stages of a run on a number of workers."""
 
     stages: tuple[StageEstimate, ...]
     workers: int
 
     @property
     def wall_seconds(self) -> float:
-        """How long it takes on a clock, pieces side by side."""
+        """Elapsed seconds with pieces running in parallel."""
         return sum(-(-stage.pieces // min(self.workers, stage.pieces)) * stage.seconds_each for stage in self.stages)
 
 
 def estimate(job: Job, workers: int) -> Estimate:
-    """Time a few steps of each kind of work and multiply."""
+    """Estimate the duration of a run: time a few steps of each kind of work and multiply.
+
+    Args:
+        job: The job of the run.
+        workers: Number of pieces that run in parallel.
+
+    Raises:
+        MosoError: Those of `Job.check`.
+    """
     job.check()
     c = job.configuration
     everything = np.arange(len(job.data.train))
@@ -82,38 +90,38 @@ def estimate(job: Job, workers: int) -> Estimate:
 
 @dataclass(frozen=True)
 class _Clock:
-    """Seconds of each unit of a price, measured when first asked for."""
+    """Seconds per unit of a price, each measured on first access."""
 
     job: Job
 
     @cached_property
     def part(self) -> NDArray[np.int64]:
-        """The samples of the first partition."""
+        """The positions of the samples of the first partition."""
         return self.job.partitions(self.job.configuration.seed)[0]
 
     @cached_property
     def step(self) -> float:
-        """A training step."""
+        """Seconds per training step."""
         return _step_seconds(self.job, retraining=False)
 
     @cached_property
     def look(self) -> float:
-        """A sample through the network, forward."""
+        """Seconds per sample of a forward pass."""
         return _looking_seconds(self.job, self.part)
 
     @cached_property
     def scoring(self) -> float:
-        """A sample at a time step."""
+        """Seconds per sample and time step of scoring."""
         return _scoring_seconds(self.job, self.part, self.job.estimator(self.job.configuration.seed))
 
     @cached_property
     def gradient(self) -> float:
-        """The gradient of a sample: the first of a time step's two passes."""
+        """Seconds per sample gradient: the first of the two passes of a time step, counted as half of both."""
         return _scoring_seconds(self.job, self.part, Estimator("exact")) / 2
 
 
 def _networks(clock: _Clock) -> list[StageEstimate]:
-    """The networks that are trained to leave evidence: one surrogate per partition, and references on all data."""
+    """Estimate the training of networks: one surrogate per partition, and references on all data."""
     job = clock.job
     c, needs, everything = job.configuration, job.configuration.needs(), np.arange(len(job.data.train))
     reference = needs_reference(needs)
@@ -136,7 +144,7 @@ def _networks(clock: _Clock) -> list[StageEstimate]:
 
 
 def _measurements(clock: _Clock) -> list[StageEstimate]:
-    """What the measuring of every needed kind of evidence takes; looks at all samples are one line, the last."""
+    """Estimate the measurement of every needed kind of evidence; forward passes over all samples are one line, last."""
     c = clock.job.configuration
     priced = [(kind, kind.price(c)) for kind in needed_kinds(c.needs())]
     found: dict[tuple[str, str], StageEstimate] = {}
@@ -152,7 +160,7 @@ def _measurement(clock: _Clock, kind: EvidenceKind[object], price: Price) -> Sta
     job = clock.job
     positions = clock.part if kind.network == "surrogate" else np.arange(len(job.data.train))
     pieces, looks, samples = kind.pieces(job.configuration), price.looks, len(positions)
-    if price.work == LOOKING and looks:  # each is counted by itself
+    if price.work == LOOKING and looks:  # every forward pass counts as one piece
         pieces, looks = pieces * round(looks), 1.0
     seconds = looks * samples * clock.look if looks else 0.0
     seconds += price.gradients * samples * clock.gradient if price.gradients else 0.0
@@ -184,7 +192,7 @@ def _step_seconds(job: Job, retraining: bool) -> float:
     marks: list[float] = []
     steps, callbacks = CALIBRATION_STEPS + 1, list[Callback]()
     if not retraining and c.estimator == IN_RUN:
-        # As if epochs were short: the first does not count, and the second is not finished.
+        # Pretend that epochs are short: in-run terms start with the second epoch, and the timing ends within it.
         steps, last = 2 * CALIBRATION_STEPS - 1, np.array([2 * CALIBRATION_STEPS])
         callbacks = [InRun(positions, last, CALIBRATION_STEPS, lambda terms: None, job.parameter_filter)]
     train(
@@ -194,7 +202,7 @@ def _step_seconds(job: Job, retraining: bool) -> float:
         callbacks=[*callbacks, AfterStep(lambda run, step: marks.append(time.monotonic()))],
         loader_workers=job.runtime.loader_workers,
     )
-    return float(np.median(np.diff(marks)[1 - CALIBRATION_STEPS :]))  # the first steps also pay for warming up
+    return float(np.median(np.diff(marks)[1 - CALIBRATION_STEPS :]))  # leave out the first steps, which include warm-up
 
 
 def _scoring_seconds(job: Job, positions: NDArray[np.int64], estimator: Estimator) -> float:

@@ -1,4 +1,4 @@
-"""Who is suspected of a wrong label in a run, and how well each order of suspicion does where the truth is known."""
+"""Label issues: the samples of a run whose labels are suspected to be wrong, and how well each ranking detects them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,16 +19,23 @@ from moso.results.originals import Originals
 from moso.results.reading import Run
 from moso.results.score_files import score_note
 
-# The score that suspects are ranked by where the run has it (docs/suspects.md).
+# The score that ranks suspects if the run has it (docs/suspects.md).
 BEST = "aum"
 
 
 @dataclass(frozen=True)
 class LabelIssues:
-    """The suspects of a run, worst first, and how well every order found those that really are wrong.
+    """The suspects of a run, most suspicious first, and how well every ranking detects wrong labels.
 
-    `order` is what ranked them. `detections` are empty where nobody knows the right labels; otherwise `wrong` is how
-    many of all `samples` are wrong. `note` says what is missing, if something is.
+    Attributes:
+        suspects: The suspects.
+        order: Name of the ranking.
+        ids: Ids of the suspects.
+        classes: Names of the classes.
+        samples: Number of samples.
+        wrong: Number of wrong labels; None if the right labels are not known.
+        detections: Quality of every ranking, best first; empty if the right labels are not known.
+        note: What is missing from the comparison, if anything.
     """
 
     suspects: Suspects
@@ -46,9 +53,18 @@ def find_label_issues(
 ) -> LabelIssues:
     """Find the suspects of a run that has scores and out-of-sample predictions.
 
-    `order` is `out-of-sample` or the name of a score; without it, `aum` where the run has that score, which found the
-    most wrong labels in our measurements, and else `out-of-sample`, the next best. `labels` (FILE[:KEY]) are labels
-    known to be right; without them the source's own are, where the run replaced them or made them noisy.
+    Args:
+        run: The run.
+        order: `out-of-sample` or the name of a score. None takes `aum` if the run has that score, which found the most
+            wrong labels in our measurements, otherwise `out-of-sample`, the second best.
+        top: Number of suspects; None for all.
+        labels: `FILE[:KEY]` of labels known to be right. None takes the labels of the source if the run replaced them
+            or made them noisy.
+        seed: Seed of the scores; None is the first seed.
+
+    Raises:
+        MosoError: ``classes-required``, ``stage-incomplete``, ``evidence-missing``, ``unknown-name``,
+            ``nothing-to-measure``.
     """
     check_possible(run)
     c = run.configuration
@@ -78,7 +94,11 @@ def find_label_issues(
 
 
 def check_possible(run: Run) -> None:
-    """Refuse a run in which nobody can be suspected: without classes, without scores, or of one partition."""
+    """Refuse a run without classes, without scores, or with a single partition.
+
+    Raises:
+        MosoError: ``classes-required``, ``stage-incomplete``, ``evidence-missing``.
+    """
     if not run.configuration.by_class:
         raise errors.ClassesRequired(
             f"the samples of {run.directory} have no classes, so no label can be of the wrong one"
@@ -90,9 +110,18 @@ def check_possible(run: Run) -> None:
 def right_labels(
     run: Run, given: NDArray[np.int64], ids: list[Any], labels: str | None = None
 ) -> NDArray[np.int64] | None:
-    """The right label of every sample, `[samples]`; None where nobody knows them.
+    """Return the right label of every sample, ``[samples]``, or None if they are not known.
 
-    A file of the very labels that were trained on says nothing about them: then the source's own are the right ones.
+    If `labels` are the labels that were trained on, the labels of the source count as the right ones.
+
+    Args:
+        run: The run.
+        given: Labels that were trained on, ``[samples]``.
+        ids: One id per sample.
+        labels: `FILE[:KEY]` of labels known to be right.
+
+    Raises:
+        MosoError: ``nothing-to-measure`` if the right labels equal those that were trained on; ``data-changed``.
     """
     c = run.configuration
     if c.dataset == CUSTOM:

@@ -1,4 +1,4 @@
-"""How a run stands, read from its directory alone: from another terminal, or another machine."""
+"""The status of a run, read from its directory only, so that any terminal or machine can show it."""
 
 import time
 from dataclasses import dataclass
@@ -18,9 +18,17 @@ _STAGES: dict[str, str | None] = {one.kind: one.stage for one in (TrainSurrogate
 
 @dataclass(frozen=True)
 class StageStatus:
-    """One stage: how many of the pieces it was last begun with are done, and how it goes on.
+    """The status of one stage since it was last started.
 
-    `pieces` is 0 where it was not begun, or where nothing was left to do.
+    Attributes:
+        name: Name of the stage.
+        complete: Whether all its pieces are done.
+        seconds: Seconds of computation.
+        pieces: Number of pieces at its last start; 0 if it was not started or had nothing left to do.
+        done: Number of these pieces that are done.
+        failures: Failed pieces with their messages.
+        lost: How often a piece lost its worker.
+        seconds_left: Estimated seconds to the end; None if not known.
     """
 
     name: str
@@ -35,7 +43,7 @@ class StageStatus:
 
 @dataclass(frozen=True)
 class Status:
-    """All stages, the pieces at work, and the process that the run belongs to, if one does."""
+    """The status of all stages, the running pieces, and the holder of the lock, if there is one."""
 
     stages: tuple[StageStatus, ...]
     running: tuple[Running, ...]
@@ -44,7 +52,11 @@ class Status:
 
 
 def status(directory: RunDirectory) -> Status:
-    """How the run in this directory stands; it need not be begun."""
+    """Read the status of the run in a directory; the run need not have started.
+
+    Raises:
+        MosoError: ``not-a-run``, ``storage-failed``.
+    """
     directory.pull(is_status_file)
     directory.configuration()
     events, now = directory.events(), time.time()
@@ -91,6 +103,6 @@ def _stage_of_event(event: dict[str, Any]) -> str | None:
 
 
 def _stage_of(what: str) -> str | None:
-    """The stage of a kind of piece; None of what is no piece."""
+    """Return the stage of a kind of piece, or None if `what` is no kind of piece."""
     measures = what.partition("-")[0] == "score" or KINDS.find(what) is not None
     return _STAGES.get(what, "score" if measures else None)

@@ -1,4 +1,4 @@
-"""A run's events as TensorBoard scalars: losses and learning rates of networks, seconds of pieces."""
+"""Events of a run as TensorBoard scalars: losses and learning rates of networks, seconds of pieces."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,9 +8,15 @@ from moso import errors
 
 
 class Scalars:
-    """Writes what is new among a run's events into a folder that TensorBoard reads.
+    """Writes new events of a run into a folder that TensorBoard reads.
 
-    An epoch that was trained again after a kill is the same again, and written once.
+    An epoch that was repeated after a kill has the same values and is written once.
+
+    Args:
+        folder: Folder of the TensorBoard files.
+
+    Raises:
+        MosoError: ``package-missing`` without TensorBoard.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -22,7 +28,7 @@ class Scalars:
         self._written: set[tuple[str, int]] = set()
 
     def write(self, events: Sequence[dict[str, Any]]) -> None:
-        """Write the scalars of events that were not written before."""
+        """Write the scalars of those events that were not written before."""
         for event in events:
             if event["event"] == "epoch":
                 for what in ("loss", "learning_rate"):
@@ -33,7 +39,7 @@ class Scalars:
         self._writer.flush()
 
     def close(self) -> None:
-        """Finish the files."""
+        """Close the files."""
         self._writer.close()
 
     def _add(self, name: str, value: float, step: int, moment: float) -> None:

@@ -1,4 +1,4 @@
-"""What a run is asked to do: its settings, and each method resolved with its selector."""
+"""The configuration of a run: its settings, and each method resolved with its selector."""
 
 from moso.configuration.configuration import CUSTOM, Configuration
 

@@ -1,6 +1,6 @@
-"""The configuration: everything that decides a run's results, and nothing that only decides how fast they come.
+"""The configuration: all settings that decide the results of a run, and none that only affect its speed.
 
-`run.toml` is this and no more: given to `moso run` it repeats the run byte for byte on the same machine.
+`run.toml` holds the configuration; given to `moso run`, it reproduces the run byte for byte on the same machine.
 """
 
 import hashlib
@@ -31,19 +31,20 @@ from moso.training.in_run import check_in_run
 from moso.training.recipe import Match, TrainingRecipe, load_recipe, written_recipe
 
 FORMAT: Literal[1] = 1
-# Shortcuts a user may give in place of a recipe's own settings; they are resolved into it.
-# In place of the name of a data set or network: what the caller of the library brought.
+# In place of the name of a data set or network: an object given by the caller of the library.
 CUSTOM = "custom"
+# Shortcuts for settings of a recipe, which `resolve` writes into the recipes of surrogates and retraining.
 _BOTH = {"epochs", "batch_size", "learning_rate", "augmentation"}
 _SHORTCUTS = {*_BOTH, "retrain_epochs"}
 
 
 class Configuration(BaseModel):
-    """One run, resolved: the data, the network, how surrogates are trained and scored, what is selected and proved.
+    """The resolved settings of one run: data, network, training and scoring of surrogates, selection, evaluation.
 
-    >>> configuration = Configuration.resolve({"dataset": "digits", "ratios": [0.5], "epochs": 3})
-    >>> configuration.surrogate.epochs, configuration.partitions, configuration.methods
-    (3, 5, ('moso', 'moso-standardised', 'moso-rank'))
+    Example:
+        >>> configuration = Configuration.resolve({"dataset": "digits", "ratios": [0.5], "epochs": 3})
+        >>> configuration.surrogate.epochs, configuration.partitions, configuration.methods
+        (3, 5, ('moso', 'moso-standardised', 'moso-rank'))
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -124,7 +125,14 @@ class Configuration(BaseModel):
 
     @classmethod
     def resolve(cls, given: dict[str, Any]) -> "Configuration":
-        """The configuration a user's settings lead to; what they did not say comes from the recipe and defaults."""
+        """Return the configuration of a user's settings; the recipe and defaults supply the rest.
+
+        Args:
+            given: Settings by name, including shortcuts for those of the recipe (`epochs`, `batch_size`, ...).
+
+        Raises:
+            MosoError: ``unknown-name``, ``setting-invalid``, ``format-unknown``, and those of `check`.
+        """
         values = {name: value for name, value in given.items() if value is not None and value != []}
         known = {*cls.model_fields, *_SHORTCUTS, "classless"}
         for name in values:
@@ -139,7 +147,7 @@ class Configuration(BaseModel):
         _settle_task(values, dataset)
         model, recipe = fitting(dataset)
         values.setdefault("model", model)
-        # A file with a format was written by a run: its recipe is all there, whatever became of the named one.
+        # A file with a format was written by a run and holds its whole recipe; the named recipe may have changed since.
         named = None if "format" in values else load_recipe(str(values.setdefault("recipe", recipe)))
         for stage in ("surrogate", "retraining"):
             table = values.get(stage, {})
@@ -180,11 +188,20 @@ class Configuration(BaseModel):
 
     @classmethod
     def read(cls, path: Path) -> "Configuration":
-        """The configuration in a TOML file."""
+        """Read the configuration in a TOML file.
+
+        Raises:
+            MosoError: ``file-unreadable``, and those of `resolve`.
+        """
         return cls.resolve(read_toml(path))
 
     def check(self) -> None:
-        """Refuse names that are not known and ratios that make no sense, before anything is loaded."""
+        """Refuse unknown names, invalid ratios and settings that exclude each other, before anything is loaded.
+
+        Raises:
+            MosoError: ``method-impossible``, ``setting-invalid``, ``settings-conflict``, ``ratio-out-of-range``,
+                ``unknown-name``.
+        """
         for choice in self.choices():
             problem = self.problem(choice)
             if problem is not None:
@@ -220,22 +237,22 @@ class Configuration(BaseModel):
             )
 
     def to_toml(self) -> str:
-        """The whole configuration as TOML."""
+        """Return the whole configuration as TOML."""
         values = self.model_dump(mode="json", exclude_none=True)
         return tomli_w.dumps({name: value for name, value in values.items() if value != ""})
 
     def digest(self) -> str:
-        """A short hash of everything in it."""
+        """Return a short hash of all settings."""
         text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     def difference(self, other: "Configuration") -> list[str]:
-        """The names of the settings in which two configurations differ."""
+        """Return the names of the settings in which two configurations differ."""
         mine, theirs = self.model_dump(), other.model_dump()
         return [name for name in mine if mine[name] != theirs[name]]
 
     def pairs(self) -> list[tuple[str, str]]:
-        """The (method, selector) pairs of this run, the two random baselines included."""
+        """Return the (method, selector) pairs of this run, including the random baselines."""
         chosen = []
         for method in self.methods:
             chosen += [(method, selector) for selector in (self.selectors or (self.selector_of(method),))]
@@ -243,7 +260,7 @@ class Configuration(BaseModel):
         return list(dict.fromkeys([*chosen, *baselines]))
 
     def selector_of(self, method: str | Method) -> str:
-        """A method's own selector; `top` in place of one that chooses class by class where there are no classes."""
+        """Return the selector of a method; without classes, `top` replaces a selector that needs them."""
         own = find_method(method) if isinstance(method, str) else method
         by_class = "labels" in find_selector(own.selector).needed()
         return "top" if by_class and not self.by_class and own.score is not None else own.selector
@@ -251,19 +268,28 @@ class Configuration(BaseModel):
     def choice(
         self, method: str | Method, selector: str | Selector | None = None, score: Score | None = None
     ) -> ResolvedMethod:
-        """A method and a selector with this run's settings; without a selector, the method's own."""
+        """Resolve a method and a selector with the settings of this run.
+
+        Args:
+            method: Name or object.
+            selector: Name or object; None takes the selector of the method.
+            score: Score in place of that of the method.
+
+        Raises:
+            MosoError: ``unknown-name``, ``setting-invalid``.
+        """
         return resolve_method(method, selector or self.selector_of(method), self.settings, self.min_per_class, score)
 
     def choices(self) -> list[ResolvedMethod]:
-        """The pairs of this run, resolved."""
+        """Return the pairs of this run, resolved."""
         return [self.choice(method, selector) for method, selector in self.pairs()]
 
     def needs(self) -> frozenset[str]:
-        """The evidence that the methods and selectors of this run need."""
+        """Return the names of the evidence that the methods and selectors of this run need."""
         return all_needs(self.choices())
 
     def problem(self, choice: ResolvedMethod) -> str | None:
-        """Why a choice cannot be in this run, in one sentence; None where it can."""
+        """Return one sentence on why a choice is impossible in this run, or None if it is possible."""
         needs, score = choice.needs(), choice.score
         if choice.min_per_class and not self.by_class:
             return "min_per_class counts samples of a class, but the samples have no classes"
@@ -285,7 +311,11 @@ class Configuration(BaseModel):
         return choice.problem()
 
     def possible_methods(self) -> tuple[str, ...]:
-        """Every method that can be in this run, whatever the selectors it was given."""
+        """Return every method that is possible in this run with all of its selectors.
+
+        Raises:
+            MosoError: ``method-impossible`` if there is none.
+        """
 
         def can_be(name: str) -> bool:
             return all(self.problem(self.choice(name, one)) is None for one in self.selectors or (None,))
@@ -297,11 +327,14 @@ class Configuration(BaseModel):
 
     @property
     def early_epoch(self) -> int:
-        """After how many epochs scores of early training look at networks: a tenth of training, at least one."""
+        """The epoch after which early scores are computed; by default a tenth of training, at least 1."""
         return self.early_epochs or max(1, round(self.surrogate.epochs / 10))
 
     def retrained_baselines(self) -> list[str]:
-        """The baselines that are trainings of their own: with equal steps, fewer steps on all data are not fewer."""
+        """Return the baselines to retrain; with `match = "steps"`, the one with fewer steps is left out.
+
+        With equal steps pruning saves none, so that baseline would be the retraining on all data.
+        """
         return [name for name in self.baselines if not (name == FEWER_STEPS and self.match == "steps")]
 
     @property
@@ -310,12 +343,16 @@ class Configuration(BaseModel):
         return int(self.memory_limit * 2**30)
 
     def all_seeds(self) -> list[int]:
-        """The seeds of this run."""
+        """Return the seeds of this run."""
         return list(range(self.seed, self.seed + self.seeds))
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """A TOML file's settings, or one sentence about what is wrong with it."""
+    """Read the settings of a TOML file.
+
+    Raises:
+        MosoError: ``file-unreadable``.
+    """
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
@@ -323,9 +360,9 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def _settle_task(values: dict[str, Any], dataset: str) -> None:
-    """Settle what is learned and whether samples have classes; of data in memory, only the caller knows.
+    """Fill in the task and whether samples have classes; for data in memory, the caller decides.
 
-    Files from before tasks had names say `classless`.
+    Files written before tasks had names contain `classless`.
     """
     if "classless" in values:
         values["by_class"] = not values.pop("classless")
@@ -353,10 +390,16 @@ def _known_device(name: str) -> torch.device:
 
 
 def available_device(name: str) -> torch.device:
-    """The device of this name, if this machine has it. A run may be led from a machine without the workers' devices.
+    """Return the device of this name if this machine has it.
 
-    >>> available_device("cpu")
-    device(type='cpu')
+    The check is not part of `resolve`, because the machine that leads a run may lack the devices of its workers.
+
+    Raises:
+        MosoError: ``unknown-name``, ``device-unavailable``.
+
+    Example:
+        >>> available_device("cpu")
+        device(type='cpu')
     """
     device = _known_device(name)
     there = {"cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}.get(device.type, 1)

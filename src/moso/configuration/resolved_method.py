@@ -1,8 +1,8 @@
-"""A method with a selector, both resolved: what is computed, how samples are chosen, and what both need.
+"""A method with a selector, both resolved: the score, how samples are selected, and the evidence that both need.
 
 Settings of scores and selectors have one syntax everywhere, `NAME.SETTING=VALUE`: on the command line
-`--setting coverage.cut=0.2`, in a TOML file the line `coverage.cut = 0.2` under `[settings]`. They count more than a
-method's own, which count more than defaults.
+`--setting coverage.cut=0.2`, in a TOML file the line `coverage.cut = 0.2` under `[settings]`. They override the
+settings of a method, which override defaults.
 """
 
 import json
@@ -19,13 +19,13 @@ from moso.selection import Selector, find_selector, selectors
 from moso.settings import Settings
 
 Given = Mapping[str, Mapping[str, Any]]
-# The evidence of a run that stands behind what a selector asks for, where it is not a kind of evidence itself.
+# Inputs of selectors that are no kind of evidence themselves, and the evidence that they are computed from.
 _BEHIND = {"probability": "dynamics:probability", "class-error": "predictions"}
 
 
 @dataclass(frozen=True)
 class ResolvedMethod:
-    """A method with its selector and settings; together with a ratio and a seed it decides what is kept."""
+    """A method with its selector and settings; together with a ratio and a seed it decides which samples are kept."""
 
     method: str
     score: Score | None
@@ -33,28 +33,28 @@ class ResolvedMethod:
     score_settings: Settings
     settings: Settings
     min_per_class: int = 0
-    is_own: bool = False  # the score lies in the run already, put there by its user
-    overrides: str = ""  # decisions by hand, by the name that the run has them under
+    is_own: bool = False  # the user imported the score or list into the run
+    overrides: str = ""  # hash of manual decisions in the run
 
     @property
     def parameters(self) -> str:
-        """What a selection is recorded with: the selector's settings, all of them, as JSON."""
+        """All settings of the selector as JSON, recorded with a selection."""
         least = {"min_per_class": self.min_per_class} if self.min_per_class else {}
         by_hand = {"overrides": self.overrides} if self.overrides else {}
         return json.dumps({**self.settings.model_dump(), **least, **by_hand})
 
     def needs(self) -> frozenset[str]:
-        """The evidence that a run has to have."""
+        """Return the names of the evidence that score and selector need."""
         own = frozenset() if self.score is None else self.score.needed(self.score_settings)
         return own | self.selector_needs()
 
     def selector_needs(self) -> frozenset[str]:
-        """The evidence that choosing itself takes, once there are scores."""
+        """Return the names of the evidence that the selector needs in addition to scores."""
         asked = self.selector.needed(self.settings) - {"scores", "hard"}
         return frozenset({"labels"} if self.min_per_class else ()) | {_BEHIND.get(name, name) for name in asked}
 
     def problem(self) -> str | None:
-        """Why this pair cannot be, in one sentence; None where it can."""
+        """Return one sentence on why this pair is impossible, or None if it is possible."""
         asked, selector = self.selector.needed(self.settings), self.selector.name
         if self.score is None and "scores" in asked:
             return (
@@ -76,7 +76,7 @@ class ResolvedMethod:
         return None
 
     def by_class(self) -> bool:
-        """Whether samples are chosen class by class."""
+        """Return whether samples are selected class by class."""
         return "labels" in self.selector.needed(self.settings)
 
 
@@ -87,12 +87,23 @@ def resolve_method(
     min_per_class: int = 0,
     score: Score | None = None,
 ) -> ResolvedMethod:
-    """A method and a selector by name or as objects, with a user's settings; `score` in place of the method's own.
+    """Resolve a method and a selector with a user's settings.
 
-    >>> resolve_method("ccs", None, {"coverage": {"cut": "0.1"}}).parameters
-    '{"classes": "together", "cut": 0.1, "strata": 50, "by": "score"}'
-    >>> resolve_method("herding", "top", {}).problem()
-    "method 'herding' has no score, and selector 'top' chooses by one; ..."
+    Args:
+        method: Name or object.
+        selector: Name or object; None takes the selector of the method.
+        given: Settings by score or selector, then by name.
+        min_per_class: Samples that every class keeps.
+        score: Score in place of that of the method.
+
+    Raises:
+        MosoError: ``unknown-name``, ``setting-invalid``.
+
+    Example:
+        >>> resolve_method("ccs", None, {"coverage": {"cut": "0.1"}}).parameters
+        '{"classes": "together", "cut": 0.1, "strata": 50, "by": "score"}'
+        >>> resolve_method("herding", "top", {}).problem()
+        "method 'herding' has no score, and selector 'top' chooses by one; ..."
     """
     found = find_method(method) if isinstance(method, str) else method
     chosen = selector if isinstance(selector, Selector) else find_selector(selector or found.selector)
@@ -111,14 +122,21 @@ def resolve_method(
 
 
 def read_settings(given: Iterable[str] | Given) -> dict[str, dict[str, Any]]:
-    """Settings by owner and name, from a TOML table or from `NAME.SETTING=VALUE`; all known, all allowed.
+    """Read settings of scores and selectors from a TOML table or from texts `NAME.SETTING=VALUE`, and check them.
 
-    >>> read_settings(["coverage.cut=0.2"])
-    {'coverage': {'cut': 0.2}}
-    >>> read_settings(["coverage.cutt=0.2"])
-    Traceback (most recent call last):
-    ...
-    moso.errors.UnknownName: selector 'coverage' has no setting 'cutt'; it has: classes, cut, strata, by
+    Returns:
+        Values by score or selector, then by name, sorted.
+
+    Raises:
+        MosoError: ``unknown-name``, ``setting-invalid``.
+
+    Example:
+        >>> read_settings(["coverage.cut=0.2"])
+        {'coverage': {'cut': 0.2}}
+        >>> read_settings(["coverage.cutt=0.2"])
+        Traceback (most recent call last):
+        ...
+        moso.errors.UnknownName: selector 'coverage' has no setting 'cutt'; it has: classes, cut, strata, by
     """
     found: dict[str, dict[str, Any]] = {}
     for owner, name, value in _entries(given):
@@ -144,7 +162,7 @@ def _entries(given: Iterable[str] | Given) -> Iterable[tuple[str, str, Any]]:
 
 
 def _checked(owner: str, name: str, value: Any) -> Any:
-    """The value as the selector or score of this name reads it; both may have that name."""
+    """Parse a value by the selector or score of this name; if both have the name, by the one with this setting."""
     owners: list[Score | Selector] = [one for one in (selectors().get(owner), scores().get(owner)) if one is not None]
     if not owners:
         raise unknown_name("selector or score", owner, {*selectors(), *scores()})
@@ -157,5 +175,5 @@ def _has(owner: Score | Selector, name: str) -> bool:
 
 
 def all_needs(choices: Iterable[ResolvedMethod]) -> frozenset[str]:
-    """The evidence that all of these need."""
+    """Return the names of the evidence that these choices need together."""
     return frozenset().union(*(choice.needs() for choice in choices))

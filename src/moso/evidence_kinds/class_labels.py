@@ -1,10 +1,10 @@
-"""Labels: one class per sample, which the data itself has."""
+"""Labels: one class per sample, from the data itself."""
 
 from moso.evidence_kinds.kind import EvidenceKind
 
 
 class ClassLabels(EvidenceKind[None]):
-    """The class of every sample; scores find it in `ScoreInput.labels`."""
+    """The class of every sample; scores read it from `ScoreInput.labels`."""
 
     name = "labels"
     description = "classes"

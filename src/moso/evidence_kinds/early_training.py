@@ -16,13 +16,13 @@ class _Early(EvidenceKind[NDArray[np.floating]]):
     column: str
 
     def read(self, given: SeedRun, column: str = "") -> NDArray[np.floating]:
-        """The numbers of all initialisations, `[initialisations, samples]`."""
+        """Read the values of all initialisations, ``[initialisations, samples]``."""
         paths = [self.path(given.home, number) for number in range(given.settings.initialisations)]
         return np.stack([read_early(path, self.column) for path in paths])
 
 
 class EarlyErrors(_Early):
-    """|p - onehot|_2 of every sample."""
+    """Error norm |p - onehot|_2 of every sample."""
 
     name = "early-errors"
     description = "early error norms"
@@ -32,14 +32,14 @@ class EarlyErrors(_Early):
     file = "terms/reference-{index:02d}/early-errors.npz"
 
     def measure(self, given: Measuring) -> None:
-        """One forward pass."""
+        """Compute the error norms in one forward pass."""
         train, view = given.train, given.train.evaluation_view()
         values = error_norms(given.network(), given.loss, view, train.labels, len(train.classes), given.loader_workers)
         write_early(self.path(given.home, given.index), self.column, values, given.settings.early_epoch)
 
 
 class EarlyNorms(_Early):
-    """|g|_2 of every sample by all parameters; on disk its square."""
+    """Gradient norm |g|_2 of every sample over all parameters; stored squared."""
 
     name = "early-norms"
     description = "early gradient norms"
@@ -48,7 +48,7 @@ class EarlyNorms(_Early):
     file = "terms/reference-{index:02d}/early-norms.npz"
 
     def measure(self, given: Measuring) -> None:
-        """One pass that finds a gradient per sample."""
+        """Compute the squared norms in one pass of per-sample gradients."""
         c, train = given.settings, given.train
         values = gradient_norms(
             given.network(),
@@ -61,11 +61,11 @@ class EarlyNorms(_Early):
         write_early(self.path(given.home, given.index), self.column, values, c.early_epoch)
 
     def read(self, given: SeedRun, column: str = "") -> NDArray[np.floating]:
-        """The norms of all initialisations, `[initialisations, samples]`."""
+        """Read the norms of all initialisations, ``[initialisations, samples]``."""
         return np.asarray(np.sqrt(super().read(given)))
 
     def price(self, settings: RunSettings) -> Price:
-        """The first of a time step's two passes."""
+        """Return the price of one pass of per-sample gradients."""
         return Price(gradients=1, what="gradient norms of {samples} samples")
 
 

@@ -1,4 +1,4 @@
-"""What the trained reference network says about every sample; `final:COLUMN` is one column, `[samples]`."""
+"""Final outputs: quantities from the outputs of the trained reference; `final:COLUMN` is one column, ``[samples]``."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ class FinalOutputs(EvidenceKind[NDArray[np.float32]]):
     label = "predictions"
 
     def measure(self, given: Measuring) -> None:
-        """All columns that somebody asked for, in one pass."""
+        """Compute all requested columns in one forward pass."""
         train, classes = given.train, len(given.train.classes)
         view, everything = train.evaluation_view(), np.arange(len(train))
         found = {name: np.empty(len(train), dtype=np.float32) for name in given.columns}

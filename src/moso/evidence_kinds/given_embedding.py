@@ -1,7 +1,7 @@
-"""Embeddings that `ssp` can take in place of one that is trained here: the user's own file, or a pretrained network's.
+"""Embeddings for `ssp` that are not trained here: the user's file, or the features of a pretrained network.
 
-An `.npy` file has one row a sample, in the order of the data. A `.parquet` file has a column of lists, or a column a
-number; with a column `id` rows are matched by it, whatever their order, without one they are in the order of the data.
+An `.npy` file has one row per sample, in dataset order. A `.parquet` file has a column of lists, or one column per
+number; rows are matched by a column `id` if there is one, otherwise they are in dataset order.
 """
 
 from pathlib import Path
@@ -24,14 +24,26 @@ from moso.training.two_views import inputs_of
 
 
 def read_embedding(path: Path | str, ids: pa.Array) -> NDArray[Any]:
-    """The features `[samples, width]` in a user's file, in the order of `ids`; an npy file stays a memory map.
+    """Read the features in a user's file.
 
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "mine.parquet"
-    >>> pq.write_table(pa.table({"id": [7, 5], "x": [1.0, 2.0], "y": [3.0, 4.0]}), path)
-    >>> read_embedding(path, pa.array([5, 7]))
-    array([[2., 4.],
-           [1., 3.]], dtype=float32)
+    Args:
+        path: An npy or Parquet file.
+        ids: One id per sample, in dataset order.
+
+    Returns:
+        Features in the order of `ids`, shape ``[samples, width]``; those of an npy file are memory-mapped.
+
+    Raises:
+        MosoError: ``file-missing``, ``file-unreadable``, ``shape-mismatch``, ``length-mismatch``, ``sample-unknown``,
+            ``column-missing``.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "mine.parquet"
+        >>> pq.write_table(pa.table({"id": [7, 5], "x": [1.0, 2.0], "y": [3.0, 4.0]}), path)
+        >>> read_embedding(path, pa.array([5, 7]))
+        array([[2., 4.],
+               [1., 3.]], dtype=float32)
     """
     path = Path(path)
     if path.suffix not in (".npy", ".parquet"):
@@ -59,17 +71,29 @@ def pretrained_features(
     side: int | None = None,
     loader_workers: int = 0,
 ) -> NDArray[np.float32]:
-    """What a pretrained network's classifier would be given for these samples, `[positions, width]`.
+    """Compute the features of samples in a pretrained network: the inputs of its classifier.
 
-    `network` is a module, or `timm:NAME`, whose weights timm fetches. Pictures are scaled to `side` pixels; for a
-    network of timm to the size it was trained with unless told otherwise. They stay normalised by the data's own mean
-    and spread.
+    Images stay normalised by the mean and standard deviation of the data.
 
-    >>> from moso.data.views import as_view
-    >>> view = as_view((np.zeros((3, 1, 8, 8), dtype=np.uint8), [0, 1, 0]))
-    >>> network = nn.Sequential(nn.Conv2d(1, 5, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(5, 2))
-    >>> pretrained_features(network, view, np.arange(3), side=16).shape
-    (3, 5)
+    Args:
+        network: A module, or `timm:NAME`, whose weights timm downloads.
+        view: The samples.
+        positions: Positions of the samples in `view`.
+        side: Pixels to which images are scaled; None keeps their size, or for timm scales to the network's own size.
+        loader_workers: Number of processes that load data; 0 loads in this process.
+
+    Returns:
+        Features, shape ``[positions, width]``.
+
+    Raises:
+        MosoError: ``unknown-name``, ``pictures-required``, ``download-failed``, ``package-missing``.
+
+    Example:
+        >>> from moso.data.views import as_view
+        >>> view = as_view((np.zeros((3, 1, 8, 8), dtype=np.uint8), [0, 1, 0]))
+        >>> network = nn.Sequential(nn.Conv2d(1, 5, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(5, 2))
+        >>> pretrained_features(network, view, np.arange(3), side=16).shape
+        (3, 5)
     """
     if isinstance(network, str):
         encoder, own = _from_timm(network, view)

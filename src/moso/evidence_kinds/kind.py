@@ -1,9 +1,9 @@
-"""A kind of evidence: what a score or a selector can need, as one object.
+"""A kind of evidence: an input of scores and selectors, as one object.
 
-A kind says which network of a run it is measured from and at which moment of its training, how it is measured, where
+A kind declares which network of a run it is measured from and at which moment of training, how it is measured, where
 it is written, how it is read, what it costs, which settings decide it and whether it is about classes. Plan, pieces of
-work, completeness, prices, provenance and reading are loops over kinds (`registry.py`). What a kind may know of a run
-is `SeedRun`, and while it measures `Measuring`; the room `run/` brings both.
+work, completeness, prices, provenance and reading are loops over kinds (`registry.py`). A kind accesses a run through
+`SeedRun`, and through `Measuring` while it measures; `run/` implements both.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -25,17 +25,17 @@ from moso.training.recipe import TrainingRecipe
 
 T_co = TypeVar("T_co", covariant=True)
 
-# The network that a kind is measured from: of each partition, of all partitions together, the one trained on all of the
-# data, each of several that start elsewhere, or one that the kind trains for itself.
+# The network that a kind is measured from: the surrogate of each partition, all surrogates together, the reference
+# trained on all data, each of several references with their own initialisation, or a network that the kind trains.
 Network = Literal["none", "surrogate", "surrogates", "reference", "initialisation", "own"]
-# The moment: the sampled steps, every step replayed, while it trains, after the early epoch, at the end.
+# The moment: at the sampled steps, in a replay of every step, during training, after the early epoch, at the end.
 When = Literal["", "steps", "replay", "training", "early", "final"]
 Stage = Literal["train", "score", "evaluate"]
 LOOKING = "looking"
 
 
 class RunSettings(Protocol):
-    """The settings of a run that kinds of evidence look at; `Configuration` has them."""
+    """The settings of a run that kinds of evidence use; `Configuration` implements it."""
 
     @property
     def dataset(self) -> str:
@@ -43,11 +43,11 @@ class RunSettings(Protocol):
 
     @property
     def model(self) -> str:
-        """The surrogates' network."""
+        """The name of the network of the surrogates."""
 
     @property
     def surrogate(self) -> TrainingRecipe:
-        """How surrogates and references are trained."""
+        """The training recipe of surrogates and references."""
 
     @property
     def partitions(self) -> int:
@@ -59,31 +59,31 @@ class RunSettings(Protocol):
 
     @property
     def initialisations(self) -> int:
-        """The number of networks that are averaged."""
+        """The number of initialisations over which averaging scores take the mean."""
 
     @property
     def early_epoch(self) -> int:
-        """The epoch after which kinds of the moment `early` are measured."""
+        """The epoch after which kinds with the moment `early` are measured."""
 
     @property
     def score_batch_size(self) -> int | None:
-        """Samples per batch while gradients are measured; None if it is found from shapes."""
+        """Samples per batch for per-sample gradients; None finds a size that suits network and device."""
 
     @property
     def estimator(self) -> str:
-        """How step terms are found."""
+        """The estimator of step terms."""
 
     @property
     def risk(self) -> str:
-        """What samples are judged by."""
+        """The risk that samples are judged by: `train`, `validation` or `own`."""
 
     @property
     def view(self) -> str:
-        """How samples are seen while they are scored."""
+        """The view of samples for scoring: `evaluation` or `training`."""
 
     @property
     def embedding(self) -> str:
-        """Where the embedding comes from."""
+        """The source of the embedding: `trained`, `timm:NAME` or a file."""
 
     @property
     def probes(self) -> int:
@@ -91,7 +91,7 @@ class RunSettings(Protocol):
 
 
 class SeedRun(Protocol):
-    """One seed of a run, as reading evidence needs it."""
+    """One seed of a run, for reading evidence."""
 
     @property
     def seed(self) -> int:
@@ -99,7 +99,7 @@ class SeedRun(Protocol):
 
     @property
     def home(self) -> Path:
-        """The seed's folder."""
+        """The folder of the seed."""
 
     @property
     def settings(self) -> RunSettings:
@@ -107,17 +107,17 @@ class SeedRun(Protocol):
 
     @property
     def partitions(self) -> Sequence[NDArray[np.int64]]:
-        """The positions of every partition's samples."""
+        """The positions of the samples, one array per partition."""
 
     def total_steps(self, part: int) -> int:
-        """The updates of a partition's surrogate."""
+        """Return the number of updates of the surrogate of partition `part`."""
 
     def time_steps(self, part: int) -> list[int]:
-        """The sampled time steps of a partition's surrogate."""
+        """Return the sampled time steps of the surrogate of partition `part`."""
 
 
 class Measuring(SeedRun, Protocol):
-    """A measurement under way: one seed, and the `index` of the partition or initialisation that it is about."""
+    """The inputs of one measurement: a seed, and the `index` of a partition or initialisation."""
 
     @property
     def index(self) -> int:
@@ -125,7 +125,7 @@ class Measuring(SeedRun, Protocol):
 
     @property
     def columns(self) -> Sequence[str]:
-        """The columns that somebody asked for, of a kind that has columns."""
+        """The requested columns, for a kind that has columns."""
 
     @property
     def train(self) -> Samples:
@@ -133,48 +133,48 @@ class Measuring(SeedRun, Protocol):
 
     @property
     def loss(self) -> Loss:
-        """The loss, `loss(model, batch) -> [batch]`."""
+        """The per-sample loss, `loss(model, batch) -> [batch]`."""
 
     @property
     def loader_workers(self) -> int:
-        """The processes that load data."""
+        """The number of processes that load data."""
 
     @property
     def checkpoint_seconds(self) -> float:
-        """How often a long measurement saves where it is."""
+        """Seconds between two checkpoints of a long measurement."""
 
     @property
     def progress(self) -> Progress:
-        """What is called with a label, what is done and how much there is."""
+        """The progress callable, called with a label, the work done and all work."""
 
     def network(self, index: int | None = None) -> nn.Module:
-        """The network that the kind is measured from, at its moment; of another index if one is given."""
+        """Return the network that the kind is measured from, at its moment; `index` replaces that of this piece."""
 
     def initial_network(self) -> nn.Module:
-        """The network at the recorded w_0 of the seed."""
+        """Return the network with the recorded initial weights w_0 of the seed."""
 
     def training_data(self) -> TrainingData:
-        """What the surrogate of the partition `index` learns from."""
+        """Return the training data of the surrogate of partition `index`."""
 
     def risk(self) -> Risk | None:
-        """The risk that samples are judged by where it is not their partition's own."""
+        """Return the risk that samples are judged by; None for the training risk of their partition."""
 
     def checkpoints(self, path: Path) -> Checkpoints:
-        """Where a training of the kind's own goes on after a kill; its seconds count as training."""
+        """Return the checkpoints from which a training of this kind resumes; its seconds count as training."""
 
 
 @dataclass(frozen=True)
 class Price:
-    """What one piece of measuring takes, in passes over the samples that it is about.
+    """The price of one piece of measuring, in passes over its samples.
 
     Args:
         looks: Forward passes.
-        gradients: Passes that find one gradient per sample.
-        scorings: Time steps of scoring, two such passes each, with the run's estimator.
+        gradients: Passes of per-sample gradients.
+        scorings: Time steps of scoring, two such passes each, with the estimator of the run.
         epochs: Epochs of training.
-        what: What a dry run calls it; `{samples}` and `{steps}` (of a whole training) are filled in.
-        work: What an experiment's estimate calls it.
-        stage: The stage that its seconds are counted in.
+        what: Name of the work in a dry run; `{samples}` and `{steps}` (of a whole training) are filled in.
+        work: Name of the work in the estimate of an experiment.
+        stage: Stage that its seconds are counted in.
     """
 
     looks: float = 0.0
@@ -187,24 +187,24 @@ class Price:
 
 
 class EvidenceKind(Generic[T_co]):
-    """One kind of evidence; a subclass per kind, an instance of it in the registry.
+    """One kind of evidence: one subclass per kind, with one instance in the registry.
 
-    A kind needs `name`, `description`, `network`, `moment` and `measure`; the rest has defaults for one array in one
-    file per piece, which `read` opens as a memory map.
+    A kind defines `name`, `description`, `network`, `moment` and `measure`; the defaults of the rest suit one array in
+    one file per piece, which `read` memory-maps.
 
     Attributes:
-        name: What scores and selectors declare; of a kind with `columns`, `NAME:COLUMN`.
-        description: What it is, for errors.
-        network: The network that it is measured from, which also says how many pieces of work it is.
-        moment: The moment of that network's training.
-        columns: The members of a family; empty for a kind that is one thing.
-        about_classes: Whether only samples with classes have it.
-        decided_by: The settings of a run that make it another evidence; they are recorded with a score.
-        decided_if_changed: The same for settings that are recorded only where they are not this default.
-        file: Where it is written below a seed's folder, `{index}` and `{column}` filled in; else `evidence/NAME.npy`.
-        missing: Why a file may not be there, for errors.
-        label: What progress calls it; its name if empty.
-        is_kept: Whether what was read is kept for the next score.
+        name: Name that scores and selectors declare; for a kind with `columns`, they declare `NAME:COLUMN`.
+        description: Description for error messages.
+        network: The network that it is measured from, which also decides the number of pieces of work.
+        moment: The moment of training of that network.
+        columns: Columns that can be requested one by one; empty for a kind without columns.
+        about_classes: Whether it exists only for samples with classes.
+        decided_by: Settings of a run that change the evidence; they are recorded with a score.
+        decided_if_changed: Further such settings, recorded only if they differ from the default given here.
+        file: Path below the folder of a seed, with `{index}` and `{column}` filled in; empty for `evidence/NAME.npy`.
+        missing: Why a file may be missing, for error messages.
+        label: Name in progress reports; empty for `name`.
+        is_kept: Whether the evidence is cached for the next score once it is read.
     """
 
     name: str
@@ -222,55 +222,69 @@ class EvidenceKind(Generic[T_co]):
 
     @property
     def is_measured(self) -> bool:
-        """Whether it takes a piece of work of its own: the data or the training itself leaves the rest."""
+        """Whether it takes its own piece of work; other kinds come from the data or are recorded during training."""
         return self.network != "none" and self.moment != "training"
 
     def pieces(self, settings: RunSettings) -> int:
-        """How many pieces of work it is per seed."""
+        """Return the number of pieces of work per seed."""
         counts = {"surrogate": settings.partitions, "initialisation": settings.initialisations}
         return counts.get(self.network, 1)
 
     def path(self, home: Path, index: int = 0, column: str = "") -> Path:
-        """Where it is written below a seed's folder."""
+        """Return the path below the folder `home` of a seed."""
         number = "-{index:03d}" if self.network in ("surrogate", "initialisation") else ""
         file = self.file or f"evidence/{self.name}{number}{column and '-'}{column}.npy"
         return home / file.format(index=index, column=column)
 
     def is_complete(self, home: Path, index: int = 0, columns: Sequence[str] = ()) -> bool:
-        """Whether a piece of it is there."""
+        """Return whether one piece is on disk."""
         return all(self.path(home, index, column).exists() for column in columns or ("",))
 
     def measure(self, given: Measuring) -> None:
-        """Measure one piece of it and write it, atomically."""
+        """Measure one piece and write it atomically."""
         raise NotImplementedError(f"{self.name} is left by the data or by training")
 
     def found(self, path: Path) -> Path:
-        """The path, if something is there."""
+        """Return the path if it exists.
+
+        Raises:
+            MosoError: ``stage-incomplete`` if it does not.
+        """
         if not path.exists():
             raise errors.StageIncomplete(f"{path} is missing: {self.missing}; run `moso score` first")
         return path
 
     def read(self, given: SeedRun, column: str = "") -> T_co:
-        """What was measured of all samples; of a family, one column."""
+        """Read the evidence of all samples; for a kind with columns, one column.
+
+        Raises:
+            MosoError: ``stage-incomplete`` if it was not measured.
+        """
         array: T_co = read(self.found(self.path(given.home, 0, column)))
         return array
 
     def price(self, settings: RunSettings) -> Price | None:
-        """What one piece takes; None if it costs nothing to speak of."""
+        """Return the price of one piece, or None if it is negligible."""
         return Price(looks=1) if self.is_measured else None
 
     def problem(self, settings: RunSettings, method: str, selector: str) -> str | None:
-        """Why a run of these settings cannot have it for a method and a selector, in one sentence; None if it can."""
+        """Return one sentence on why a run with these settings cannot measure it, or None if it can.
+
+        Args:
+            settings: Settings of the run.
+            method: Name of the method that needs it, for the sentence.
+            selector: Name of the selector that needs it, for the sentence.
+        """
         return None
 
     def check(self, settings: RunSettings, train: Samples) -> None:
-        """Refuse data that it cannot be measured of, before anything is trained."""
+        """Refuse data for which it cannot be measured, before anything is trained."""
 
     def decided(self, settings: RunSettings) -> dict[str, object]:
-        """The settings that decide it, with their values."""
+        """Return the settings that decide it, with their values."""
         changed = [name for name, usual in self.decided_if_changed.items() if getattr(settings, name) != usual]
         return {name: getattr(settings, name) for name in (*self.decided_by, *changed)}
 
     def provenance(self, given: SeedRun) -> dict[str, object]:
-        """What else a score that was made of it should say about it."""
+        """Return further facts about it to record with a score."""
         return {}

@@ -1,7 +1,7 @@
-"""The embedding that knows nothing of labels: trained here, the user's own, or a pretrained network's.
+"""The label-free embedding: from self-supervised training, from the user's file, or from a pretrained network.
 
-It is written once per seed, `features/embedding.npy` with a note beside it, whatever it comes from: a run has all that
-its scores were made of.
+From each source it is written once per seed, as `features/embedding.npy` with a JSON file, so that a run directory
+contains all inputs of its scores.
 """
 
 import numpy as np
@@ -21,12 +21,12 @@ from moso.training.self_supervised import RECIPE, Unlabelled, self_supervised_fe
 from moso.training.two_views import Distortion
 
 TRAINED = "trained"
-# Copies of a sample in every forward and backward pass of a training without labels.
+# Copies per sample in every forward and backward pass of self-supervised training.
 _VIEWS = 2
 
 
 class LabelFreeEmbedding(NotedFeatures):
-    """Features of a network that was trained without labels, or of the user's own."""
+    """Features of a network trained without labels, of a pretrained network, or from the user's file."""
 
     name = "embedding"
     description = "an embedding"
@@ -36,7 +36,7 @@ class LabelFreeEmbedding(NotedFeatures):
     decided_by = ("embedding",)
 
     def measure(self, given: Measuring) -> None:
-        """Train it, read it, or look through a pretrained network."""
+        """Train the embedding, read it from a file, or compute it with a pretrained network."""
         c, train = given.settings, given.train
         rows: NDArray[np.float32]
         if c.embedding == TRAINED:
@@ -68,7 +68,7 @@ class LabelFreeEmbedding(NotedFeatures):
         return rows
 
     def price(self, settings: RunSettings) -> Price | None:
-        """A training that sees every sample twice."""
+        """Return the price of a training with two views per sample; None for an embedding that is not trained here."""
         if settings.embedding != TRAINED:
             return None
         epochs = unlabelled(settings.surrogate).recipe.epochs
@@ -76,7 +76,7 @@ class LabelFreeEmbedding(NotedFeatures):
         return Price(epochs=_VIEWS * epochs, what=what, work="embeddings", stage="train")
 
     def problem(self, settings: RunSettings, method: str, selector: str) -> str | None:
-        """What two views of a text or of a table's row are, nobody agrees on."""
+        """Return why texts and tables cannot train an embedding (they have no standard two views), or None."""
         if settings.embedding != TRAINED or may_have_pictures(settings.dataset):
             return None
         return (
@@ -85,7 +85,7 @@ class LabelFreeEmbedding(NotedFeatures):
         )
 
     def check(self, settings: RunSettings, train: Samples) -> None:
-        """Refuse to train an embedding on what is no picture."""
+        """Refuse to train an embedding on inputs that are not images."""
         if settings.embedding == TRAINED and len(train.shape) != 3:
             raise errors.PicturesRequired(
                 f"an embedding is trained on pictures, but inputs are of shape {train.shape}; "
@@ -94,7 +94,7 @@ class LabelFreeEmbedding(NotedFeatures):
 
 
 def unlabelled(surrogate: TrainingRecipe) -> Unlabelled:
-    """How the embedding is trained: as long as a surrogate, at most 20 epochs, and mirrored only where it is."""
+    """Return the training of the embedding: as many epochs as a surrogate, at most 20, with flips if it has them."""
     recipe = RECIPE.changed(
         epochs=min(RECIPE.epochs, surrogate.epochs),
         warmup_epochs=min(RECIPE.warmup_epochs, surrogate.epochs / 10),

@@ -1,4 +1,4 @@
-"""Predictions: what the surrogates of the other partitions say about every sample, `[samples, classes]`."""
+"""Out-of-sample predictions: probabilities from the surrogates of the other partitions, ``[samples, classes]``."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,7 @@ from moso.evidence_kinds.kind import EvidenceKind, Measuring, Price, RunSettings
 
 
 class OutOfSamplePredictions(EvidenceKind[NDArray[np.float32]]):
-    """The mean softmax of the networks that did not see a sample."""
+    """The mean softmax of the networks that were not trained on the sample."""
 
     name = "predictions"
     description = "out-of-sample predictions"
@@ -21,7 +21,7 @@ class OutOfSamplePredictions(EvidenceKind[NDArray[np.float32]]):
     label = "out-of-sample predictions"
 
     def measure(self, given: Measuring) -> None:
-        """One forward pass of every network over what it did not see."""
+        """Run every network forward over the samples that it was not trained on."""
         train = given.train
         check_out_of_sample(len(given.partitions))
         write_out_of_sample(
@@ -34,15 +34,15 @@ class OutOfSamplePredictions(EvidenceKind[NDArray[np.float32]]):
         )
 
     def read(self, given: SeedRun, column: str = "") -> NDArray[np.float32]:
-        """The probabilities as a memory map."""
+        """Read the probabilities, ``[samples, classes]``, memory-mapped."""
         return read_out_of_sample(given.home)
 
     def price(self, settings: RunSettings) -> Price:
-        """Every sample is looked at by all networks but one."""
+        """Return the price: one forward pass per sample and network except one."""
         return Price(looks=settings.partitions - 1)
 
     def problem(self, settings: RunSettings, method: str, selector: str) -> str | None:
-        """One network has seen everything."""
+        """Return why 1 partition is too few (its only network is trained on all samples), or None."""
         if settings.partitions > 1:
             return None
         return (
@@ -52,7 +52,11 @@ class OutOfSamplePredictions(EvidenceKind[NDArray[np.float32]]):
 
 
 def check_out_of_sample(partitions: int) -> None:
-    """Refuse to predict samples unseen where every network has seen all of them."""
+    """Refuse out-of-sample predictions with fewer than 2 partitions.
+
+    Raises:
+        MosoError: ``evidence-missing``.
+    """
     if partitions < 2:
         raise errors.EvidenceMissing(
             "out-of-sample predictions come from networks that did not see a sample, and with 1 partition the only "

@@ -1,4 +1,4 @@
-"""Influences: what removing each sample does to the trained reference's parameters, `[samples, numbers]`."""
+"""Influences: the effect of removing each sample on the parameters of the trained reference, ``[samples, numbers]``."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ class ParameterInfluences(EvidenceKind[NDArray[np.float32]]):
     missing = "influences were not computed"
 
     def measure(self, given: Measuring) -> None:
-        """The Hessian of some samples, then one product per sample."""
+        """Compute the Hessian of some samples, then one product per sample."""
         c, train = given.settings, given.train
         rows = influences(
             given.network(),
@@ -35,7 +35,7 @@ class ParameterInfluences(EvidenceKind[NDArray[np.float32]]):
             file[:] = rows
 
     def price(self, settings: RunSettings) -> Price:
-        """A look for the Hessian, and one for the products."""
+        """Return the price: one pass for the Hessian and one for the products."""
         return Price(looks=2)
 
 

@@ -1,4 +1,4 @@
-"""Features: what the classifier of the trained reference network is given for every sample, `[samples, width]`."""
+"""Features: the inputs of the classifier of the trained reference network, ``[samples, width]``."""
 
 from pathlib import Path
 
@@ -11,14 +11,14 @@ from moso.evidence_kinds.kind import EvidenceKind, Measuring, SeedRun
 
 
 class NotedFeatures(EvidenceKind[NDArray[np.float32]]):
-    """Rows of numbers in `features/`, complete when the note beside them is there."""
+    """Features in an npy file below `features/`, complete once their JSON file exists."""
 
     def is_complete(self, home: Path, index: int = 0, columns: object = ()) -> bool:
-        """Whether rows and note are there."""
+        """Return whether the features and their JSON file are on disk."""
         return is_written(self.path(home))
 
     def read(self, given: SeedRun, column: str = "") -> NDArray[np.float32]:
-        """The rows as a memory map."""
+        """Read the features, ``[samples, width]``, memory-mapped."""
         return read_features(self.path(given.home))
 
 
@@ -32,7 +32,7 @@ class ReferenceFeatures(NotedFeatures):
     file = "features/reference-00.npy"
 
     def measure(self, given: Measuring) -> None:
-        """One forward pass."""
+        """Compute the features in one forward pass."""
         write_features(
             self.path(given.home),
             given.network(),

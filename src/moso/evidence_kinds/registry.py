@@ -1,4 +1,4 @@
-"""The kinds of evidence there are, by name: ours, and those of installed packages (entry points `moso.evidence`)."""
+"""All kinds of evidence by name: built-in ones, and those of installed packages (entry points `moso.evidence`)."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ from moso.evidence_kinds.training_adjoint import ADJOINT
 from moso.evidence_kinds.training_dynamics import DYNAMICS
 from moso.registry import Registry
 
-# What takes longest is measured first: an embedding is a training of its own.
+# In the order of measuring, the longest first: an embedding takes its own training.
 _OURS: tuple[EvidenceKind[object], ...] = (
     *(EMBEDDING, INFLUENCES, FEATURES, PREDICTIONS, ADJOINT, TERMS),
     *(EARLY_ERRORS, EARLY_NORMS, FINAL, DYNAMICS, LABELS, NORMS),
@@ -25,10 +25,11 @@ KINDS: Registry[EvidenceKind[object]] = Registry("kind of evidence", EvidenceKin
 
 
 def find_kind(name: str) -> EvidenceKind[object] | None:
-    """The kind of evidence of this name; None if no run records such a thing.
+    """Return the kind of evidence of a name, `NAME` or `NAME:COLUMN`, or None if there is none.
 
-    >>> [kind and kind.name for kind in map(find_kind, ("dynamics:margin", "dynamics:mood", "terms"))]
-    ['dynamics', None, 'terms']
+    Example:
+        >>> [kind and kind.name for kind in map(find_kind, ("dynamics:margin", "dynamics:mood", "terms"))]
+        ['dynamics', None, 'terms']
     """
     own, colon, column = name.partition(":")
     kind = KINDS.find(own)
@@ -38,47 +39,51 @@ def find_kind(name: str) -> EvidenceKind[object] | None:
 
 
 def needed_kinds(needs: Iterable[str]) -> list[EvidenceKind[object]]:
-    """The kinds behind these names, each once, in the order in which they are measured.
+    """Return the kinds of these names, each once, in the order of measuring; unknown names are skipped.
 
-    >>> [kind.name for kind in needed_kinds({"final:gap", "terms", "final:entropy"})]
-    ['terms', 'final']
+    Example:
+        >>> [kind.name for kind in needed_kinds({"final:gap", "terms", "final:entropy"})]
+        ['terms', 'final']
     """
     found = {kind.name: kind for kind in map(find_kind, needs) if kind is not None}
     return sorted(found.values(), key=lambda kind: (_ORDER.get(kind.name, len(_ORDER)), kind.name))
 
 
 def columns(needs: Iterable[str], kind: EvidenceKind[object]) -> tuple[str, ...]:
-    """The columns of a kind that are among these names.
+    """Return the sorted columns of a kind that are among these names.
 
-    >>> columns({"terms", "dynamics:margin", "dynamics:correct"}, DYNAMICS)
-    ('correct', 'margin')
+    Example:
+        >>> columns({"terms", "dynamics:margin", "dynamics:correct"}, DYNAMICS)
+        ('correct', 'margin')
     """
     return tuple(sorted(name.partition(":")[2] for name in needs if name.startswith(f"{kind.name}:")))
 
 
 def needs_reference(needs: Iterable[str]) -> bool:
-    """Whether a network has to be trained on all of the data.
+    """Return whether a network has to be trained on all data.
 
-    >>> needs_reference({"terms", "labels"}), needs_reference({"final:entropy"})
-    (False, True)
+    Example:
+        >>> needs_reference({"terms", "labels"}), needs_reference({"final:entropy"})
+        (False, True)
     """
     return any(kind.network in ("reference", "initialisation") for kind in needed_kinds(needs))
 
 
 def needs_surrogates(needs: Iterable[str]) -> bool:
-    """Whether every partition has to have a network."""
+    """Return whether a surrogate has to be trained per partition."""
     return any(kind.network in ("surrogate", "surrogates") for kind in needed_kinds(needs))
 
 
 def averages(needs: Iterable[str]) -> bool:
-    """Whether networks of several initialisations are averaged."""
+    """Return whether scores average over several initialisations."""
     return any(kind.network == "initialisation" for kind in needed_kinds(needs))
 
 
 def about_classes(needs: Iterable[str]) -> bool:
-    """Whether evidence of these names is about classes.
+    """Return whether any evidence of these names exists only for samples with classes.
 
-    >>> about_classes({"dynamics:margin"}), about_classes({"early-norms", "features"})
-    (True, False)
+    Example:
+        >>> about_classes({"dynamics:margin"}), about_classes({"early-norms", "features"})
+        (True, False)
     """
     return any(kind.about_classes for kind in needed_kinds(needs))

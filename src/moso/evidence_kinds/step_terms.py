@@ -1,7 +1,7 @@
 """Step terms: two scalars per sample and sampled time step of every partition's surrogate (`evidence/terms.py`).
 
-They are measured by pieces of work of their own (`run/scoring.py`, `run/sharding.py`), because several processes, or
-the shards of a cluster, share a partition; `in-run` terms are left by the training itself.
+They have their own pieces of work (`run/scoring.py`, `run/sharding.py`), because several processes, or the shards of a
+cluster, share a partition; `in-run` terms are collected during training.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class PartitionStepTerms(EvidenceKind[Sequence[PartitionTerms]]):
     is_kept = True
 
     def read(self, given: SeedRun, column: str = "") -> list[PartitionTerms]:
-        """The terms of every partition, all sampled steps of each."""
+        """Read the terms of all sampled steps, one entry per partition."""
         found = []
         for part in range(len(given.partitions)):
             steps = [self.found(terms_path(self.path(given.home, part), step)) for step in given.time_steps(part)]
@@ -32,7 +32,7 @@ class PartitionStepTerms(EvidenceKind[Sequence[PartitionTerms]]):
         return found
 
     def price(self, settings: RunSettings) -> Price | None:
-        """Two passes per time step; one look more where statistics are gathered anew."""
+        """Return the price: two passes per time step, and a forward pass if batch-norm statistics are recomputed."""
         if settings.estimator == IN_RUN:
             return None
         count = settings.time_steps
@@ -41,7 +41,7 @@ class PartitionStepTerms(EvidenceKind[Sequence[PartitionTerms]]):
         return Price(looks=looks, scorings=count, what=what, work="scoring")
 
     def provenance(self, given: SeedRun) -> dict[str, object]:
-        """The steps that were sampled."""
+        """Return the sampled steps and the number of all updates, per partition."""
         parts = range(len(given.partitions))
         return {
             "total_steps": [given.total_steps(part) for part in parts],
@@ -50,13 +50,13 @@ class PartitionStepTerms(EvidenceKind[Sequence[PartitionTerms]]):
 
 
 class AllNorms(EvidenceKind[None]):
-    """Says that the squared norms among the step terms are those of all samples, which cheap estimators leave out."""
+    """Requires the squared gradient norms of all samples in the step terms; cheap estimators leave some out."""
 
     name = "norms"
     description = "step terms with the gradient norms of all samples"
 
     def problem(self, settings: RunSettings, method: str, selector: str) -> str | None:
-        """Not every estimator and risk has them."""
+        """Return why an estimator or risk lacks the gradient norms of all samples, or None."""
         if settings.estimator in (IN_RUN, "subsampled"):
             return (
                 f"method {method!r} needs the gradient norms of all samples, which estimator "

@@ -1,7 +1,7 @@
-"""The adjoint: what leaving a sample out does to the risk, by differentiating the surrogates' trainings.
+"""The adjoint: the effect of leaving a sample out on the risk, by differentiating the training of the surrogates.
 
-On disk `adjoint/part-000.npz`, and on the way `state/part-000/`. Checkpoints for the replay are left by training where
-somebody asked for the adjoint, and go when it is there.
+The result is `adjoint/part-000.npz`; intermediate state is in `state/part-000/`. Training writes the checkpoints for
+the replay if the adjoint is needed; they are removed once it is computed.
 """
 
 from collections.abc import Sequence
@@ -12,13 +12,13 @@ from moso.adjoint import AdjointTerms, Replay, ReplayRecorder, adjoint_sweep, re
 from moso.evidence.layout import part_name, replay_folder
 from moso.evidence_kinds.kind import EvidenceKind, Measuring, Price, RunSettings, SeedRun
 
-# What the adjoint of a training takes, in trainings, and what every probe adds (docs/adjoint.md).
+# Cost of the adjoint in units of one training, and additional cost per probe (docs/adjoint.md).
 RUNS = 5.5
 PER_PROBE = 2.5
 
 
 class TrainingAdjoint(EvidenceKind[Sequence[AdjointTerms]]):
-    """What the derivative of every partition's training says."""
+    """The derivative of the risk through the training of every partition."""
 
     name = "adjoint"
     description = "the adjoint of a training run"
@@ -31,7 +31,7 @@ class TrainingAdjoint(EvidenceKind[Sequence[AdjointTerms]]):
     is_kept = True
 
     def measure(self, given: Measuring) -> None:
-        """Differentiate the training of one partition's surrogate, from its last update to its first."""
+        """Differentiate the training of the surrogate of one partition, from its last update to its first."""
         c, name = given.settings, part_name(given.index)
         folder, total = replay_folder(given.home, name), given.total_steps(given.index)
         replay = Replay(
@@ -58,18 +58,18 @@ class TrainingAdjoint(EvidenceKind[Sequence[AdjointTerms]]):
         ReplayRecorder(folder, total).remove()
 
     def read(self, given: SeedRun, column: str = "") -> list[AdjointTerms]:
-        """The adjoints of every partition."""
+        """Read the adjoint terms, one entry per partition."""
         paths = [self.path(given.home, part) for part in range(given.settings.partitions)]
         return [read_adjoint(self.found(path)) for path in paths]
 
     def price(self, settings: RunSettings) -> Price:
-        """So many trainings."""
+        """Return the price, as a multiple of one training."""
         epochs = (RUNS + PER_PROBE * settings.probes) * settings.surrogate.epochs
         what = f"the adjoint of {{steps}} steps, {settings.probes} probes"
         return Price(epochs=epochs, what=what, work="adjoint")
 
     def problem(self, settings: RunSettings, method: str, selector: str) -> str | None:
-        """A replay has to give the same bits."""
+        """Return why a precision other than float32 is impossible (its replay is not bit-identical), or None."""
         if settings.surrogate.precision == "float32":
             return None
         return (
@@ -78,7 +78,7 @@ class TrainingAdjoint(EvidenceKind[Sequence[AdjointTerms]]):
         )
 
     def provenance(self, given: SeedRun) -> dict[str, object]:
-        """A probe's noise belongs to the score: the mean standard error beside the spread of what it blurs."""
+        """Return the standard error of the score due to random probes, per partition; None with fewer than 2 probes."""
         if given.settings.probes < 2:
             return {"standard_error": None}
         return {"standard_error": [float(np.sqrt(np.mean(part.score_variance()))) for part in self.read(given)]}

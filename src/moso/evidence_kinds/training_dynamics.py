@@ -1,6 +1,6 @@
-"""Dynamics: what the reference network said about every sample while it trained; `dynamics:COLUMN` is one column.
+"""Training dynamics: outputs of the reference network per sample and epoch; `dynamics:COLUMN` is one column.
 
-The training itself leaves them, if it is told to (`run/training.py`).
+They are recorded during training, if requested (`run/training.py`).
 """
 
 from moso.evidence import Dynamics
@@ -9,7 +9,7 @@ from moso.evidence_kinds.kind import EvidenceKind, SeedRun
 
 
 class TrainingDynamics(EvidenceKind[Dynamics]):
-    """The columns that were recorded, all of them at once."""
+    """The recorded columns, all in one object."""
 
     name = "dynamics"
     description = "training dynamics"
@@ -20,7 +20,7 @@ class TrainingDynamics(EvidenceKind[Dynamics]):
     about_classes = True
 
     def read(self, given: SeedRun, column: str = "") -> Dynamics:
-        """What the reference said; every recorded column is in it."""
+        """Open the training dynamics with every recorded column."""
         return Dynamics.open(self.path(given.home))
 
 

@@ -1,4 +1,4 @@
-"""Where the pieces of a run are done; nobody here knows what a piece does."""
+"""Executors run the pieces of a run somewhere; they do not depend on what a piece does."""
 
 from moso.executors.local import InProcess, LocalProcesses, local_executor
 from moso.executors.ray import RayTasks

@@ -1,4 +1,4 @@
-"""Pieces on this machine: one after the other in this process, or side by side in processes of their own."""
+"""Executors on this machine: one piece after the other in this process, or in parallel in worker processes."""
 
 import multiprocessing
 import multiprocessing.connection
@@ -26,14 +26,17 @@ def _nothing() -> None:
 
 
 class InProcess:
-    """One piece after the other, here; before each `between` is called, which may end it all by an exception."""
+    """Runs one piece after the other in this process.
+
+    `between` is called before each piece, and may stop the run by raising an exception.
+    """
 
     def __init__(self, progress: Progress = silent) -> None:
         self.progress = progress
         self.between: Callable[[], None] = _nothing
 
     def run(self, job: Job, pieces: Sequence[Piece]) -> None:
-        """Do all pieces in order."""
+        """Perform all pieces in order."""
         for number, piece in enumerate(pieces, 1):
             self.between()
             perform(job, piece, self.progress)
@@ -42,7 +45,7 @@ class InProcess:
 
 @contextmanager
 def local_executor(workers: int, progress: Progress = silent) -> "Iterator[InProcess | LocalProcesses]":
-    """As many processes as asked for; one of them is this one."""
+    """Yield an executor with `workers` processes; with 1, pieces run in this process."""
     if workers == 1:
         yield InProcess(progress)
     else:
@@ -51,10 +54,10 @@ def local_executor(workers: int, progress: Progress = silent) -> "Iterator[InPro
 
 
 class LocalProcesses:
-    """Pieces in `workers` processes. Each opens the run directory itself; results go there, not through pipes.
+    """Runs pieces in `workers` processes; each opens the run directory itself and writes its results there.
 
-    Use it as a context: the processes live until its end, so that each loads the data once. Before a piece is begun
-    `between` is called, which may end it all by an exception.
+    Use it as a context manager: the processes live until its end, so that each loads the data once. `between` is called
+    before a piece starts, and may stop the run by raising an exception.
     """
 
     def __init__(self, workers: int, progress: Progress = silent) -> None:
@@ -64,7 +67,7 @@ class LocalProcesses:
         self._pool: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> Self:
-        # Fresh interpreters: a fork would copy the state of PyTorch's threads and deadlock.
+        # Spawn: a forked process would inherit the state of PyTorch's threads and deadlock.
         context = multiprocessing.get_context("spawn")
         self._messages = context.Queue()
         self._relay = threading.Thread(target=self._pass_on, daemon=True)
@@ -81,7 +84,11 @@ class LocalProcesses:
         self._messages.join_thread()
 
     def run(self, job: Job, pieces: Sequence[Piece]) -> None:
-        """Do all pieces, as many at a time as there are workers; the first failure stops the rest."""
+        """Perform all pieces, at most `workers` at a time; the first failure stops the rest.
+
+        Raises:
+            MosoError: ``worker-lost`` if a process died, ``executor-unsuitable``, and the error of a piece.
+        """
         assert self._pool is not None, "use LocalProcesses as a context"
         job.directory.check_seen_by_others()
         directory = replace(job.directory, root=job.directory.root.resolve())
@@ -110,7 +117,7 @@ class LocalProcesses:
 
 
 class _Worker:
-    """What a worker process knows: where to report, and when it last did."""
+    """State of a worker process: the queue for progress, and the time of the last report."""
 
     messages: "multiprocessing.Queue[Any] | None" = None
     reported = 0.0
@@ -124,7 +131,7 @@ def _begin_worker(messages: "multiprocessing.Queue[Any]") -> None:
 
 
 def _die_with(sentinel: int) -> None:
-    # A worker that outlived a killed run would write into a directory that somebody else has taken over.
+    # A worker that outlives a killed run would write into a directory that another run may have taken over.
     multiprocessing.connection.wait([sentinel])
     os._exit(1)
 

@@ -1,8 +1,8 @@
-"""Pieces as tasks of a Ray cluster. Results go to the run directory, which every machine must see at the same path, or
-at the same address.
+"""Executor on a Ray cluster: one task per piece.
 
-A piece whose worker or machine dies goes to another one, which goes on from what is in the run directory. A piece that
-fails for a reason of its own ends the run at once, with its message.
+Results go to the run directory, which every machine must see at the same path or address. A piece whose worker or
+machine dies is submitted again and resumes from the run directory. A piece that raises an error stops the run at once
+with that error.
 """
 
 import os
@@ -25,16 +25,22 @@ from moso.run.heartbeat import running
 from moso.run.job import Job, Runtime
 from moso.run.pieces import Piece, perform
 
-# How often one piece may lose its worker before the run gives up: data that kills every process it meets, for instance.
+# How often one piece may lose its worker before the run stops; some data kills every process that reads it.
 MOST_DEATHS = 5
 _LOOK_SECONDS = 0.5
 
 
 class RayTasks:
-    """Pieces on the machines of a Ray cluster at `address`; without one, on a Ray of this machine alone.
+    """Runs pieces on the machines of a Ray cluster.
 
-    A piece takes `cpus` and `gpus` of a machine, and `workers` limits how many are at work at a time. Use it as a
-    context: workers live until its end, so that each loads the data once.
+    Use it as a context manager: workers live until its end, so that each loads the data once.
+
+    Args:
+        address: Address of the cluster; None starts Ray on this machine only.
+        cpus: CPUs per piece.
+        gpus: GPUs per piece.
+        workers: Largest number of pieces at a time; 0 sets no limit.
+        progress: Called as work advances.
     """
 
     def __init__(
@@ -60,19 +66,23 @@ class RayTasks:
             self._ray.shutdown()
 
     def _start(self) -> None:
-        """Connect when the first piece is there: a run with nothing left to do needs no cluster."""
+        """Connect before the first piece, so that a run with nothing left to do needs no cluster."""
         import ray
         import ray.exceptions
 
         _connect(ray, self.address, self.workers * self.cpus)
         self._ray = ray
         self._check_resources()
-        # Ray would also retry what ran out of memory, and without end: deaths are counted here instead.
+        # Ray retries tasks that ran out of memory without limit: lost workers are counted here instead.
         options = {"num_cpus": self.cpus, "num_gpus": self.gpus, "max_retries": 0, "scheduling_strategy": "SPREAD"}
         self._task = ray.remote(_work).options(**options)
 
     def run(self, job: Job, pieces: Sequence[Piece]) -> None:
-        """Do all pieces, wherever there is room; the first that fails for its own reason stops the rest."""
+        """Perform all pieces on the cluster; the first piece that raises an error stops the rest.
+
+        Raises:
+            MosoError: ``executor-unsuitable``, ``cluster-unreachable``, ``worker-lost``, and the error of a piece.
+        """
         if job.build or job.task.is_own or job.own_risk or CUSTOM in _names(job):
             raise errors.ExecutorUnsuitable(
                 "data, networks and losses that exist in this process alone cannot be sent to a cluster; give data by "
@@ -105,7 +115,7 @@ class RayTasks:
         job.directory.pull()
 
     def _finished(self, job: Job, reference: Any, piece: Piece, deaths: Counter[str]) -> bool:
-        """Whether a piece has come to its end; otherwise it lost its worker and is to be done again."""
+        """Return whether a piece is finished; False means that it lost its worker and must be submitted again."""
         of_ray = self._ray.exceptions
         try:
             self._ray.get(reference)
@@ -125,7 +135,7 @@ class RayTasks:
         return True
 
     def _show(self, job: Job, pieces: Any) -> None:
-        """Say how far the pieces at work are, as they left word in the run directory."""
+        """Report the progress of running pieces from their heartbeats in the run directory."""
         now = time.monotonic()
         if self.progress is silent or now - self._shown < job.directory.watch_seconds:
             return
@@ -152,10 +162,10 @@ def _names(job: Job) -> tuple[str, str, str]:
 
 def _connect(ray: Any, address: str | None, cpus: float) -> None:
     common = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
-    # Nothing of a user's run is reported to anybody.
+    # Disable Ray's usage statistics: nothing about a user's run leaves the cluster.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if address is None:
-        # "local": whatever cluster an environment variable may point to was not asked for.
+        # "local" ignores an environment variable that points to a cluster, which the user did not ask for.
         ray.init(address="local", num_cpus=int(-(-cpus // 1)) if cpus else None, **common)
         return
     try:
@@ -168,7 +178,7 @@ def _connect(ray: Any, address: str | None, cpus: float) -> None:
 
 
 def _reach(address: str) -> None:
-    """See that somebody answers at host:port; Ray itself would try for most of a minute."""
+    """Check that host:port accepts connections, because Ray itself retries for most of a minute."""
     host, colon, port = address.rpartition(":")
     if colon and "/" not in address and port.isdigit():
         socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
@@ -179,7 +189,7 @@ def _first_line(problem: Exception) -> str:
 
 
 class _Guard:
-    """Ends a task whose run was taken over by another one, which does the same work."""
+    """Stops a task whose run was taken over by another process, which does the same work."""
 
     def __init__(self, job: Job, owner: str | None) -> None:
         self.job, self.owner, self.looked = job, owner, time.monotonic()

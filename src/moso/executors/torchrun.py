@@ -1,8 +1,8 @@
-"""Pieces in the processes that `torchrun` started: all of them train a network and score a partition together, the rest
-is dealt out.
+"""Executor in the processes that `torchrun` started.
 
-The first process holds the run directory and says what is done next; the others follow until it says that nothing is.
-If one fails, torchrun ends the others.
+All processes train a network or score a partition together; other pieces are distributed among them. The process of
+rank 0 holds the run directory and broadcasts the next pieces; the others follow until it broadcasts the end. If one
+process fails, torchrun stops the others.
 """
 
 import os
@@ -22,7 +22,11 @@ from moso.training.team import Team
 
 
 def torchrun_team() -> Team:
-    """Which of torchrun's processes this one is."""
+    """Return the team of torchrun's processes, with the rank of this one.
+
+    Raises:
+        MosoError: ``executor-unsuitable`` if torchrun did not start at least two processes.
+    """
     if "TORCHELASTIC_RUN_ID" not in os.environ or int(os.environ.get("WORLD_SIZE", "1")) < 2:
         raise errors.ExecutorUnsuitable(
             "--executor torchrun is for processes that torchrun starts: "
@@ -32,7 +36,7 @@ def torchrun_team() -> Team:
 
 
 class TorchRun:
-    """Pieces by all processes of a `torchrun`; in the first one an executor, in the others a follower."""
+    """Runs pieces in all processes of a `torchrun`: rank 0 calls `run`, the others call `follow`."""
 
     def __init__(self, progress: Progress = silent) -> None:
         self.progress = progress
@@ -51,19 +55,19 @@ class TorchRun:
         dist.destroy_process_group()
 
     def run(self, job: Job, pieces: Sequence[Piece]) -> None:
-        """Do all pieces; called in the first process."""
+        """Perform all pieces; called in the process of rank 0."""
         self._join(job)
         self._say(list(pieces))
         self._perform(job, pieces)
 
     def follow(self, job: Job) -> None:
-        """Do what the first process says until it says that nothing is left; called in the others."""
+        """Perform the pieces that rank 0 broadcasts until it broadcasts the end; called in the other processes."""
         self._join(job)
         while (pieces := self._say(None)) is not None:
             self._perform(job, pieces)
 
     def _join(self, job: Job) -> None:
-        """The job knows its team, and followers write events of their own."""
+        """Set the team of the job, and let followers write their own events file."""
         c = job.configuration
         if c.estimator == "in-run" or any(kind.moment == "training" for kind in needed_kinds(c.needs())):
             raise errors.ExecutorUnsuitable(
@@ -80,7 +84,7 @@ class TorchRun:
             job.directory = replace(job.directory, writer=f"rank-{self.team.rank:03d}")
 
     def _say(self, pieces: list[Piece] | None) -> list[Piece] | None:
-        """What the first process says, in all of them."""
+        """Broadcast the pieces of rank 0 to all processes and return them; None means the end."""
         return self.team.agreed(pieces)
 
     def _perform(self, job: Job, pieces: Sequence[Piece]) -> None:

@@ -1,1 +1,1 @@
-"""The pruned data as files: image folders, Parquet, texts."""
+"""Export of the pruned data as files: image folders, Parquet, texts."""

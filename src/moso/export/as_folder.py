@@ -1,8 +1,8 @@
-"""The pruned data as a folder of images: `train/CLASS/IMAGE`, and `val/CLASS/IMAGE` if the test is wanted.
+"""Export as a folder of images: `train/CLASS/IMAGE`, and `val/CLASS/IMAGE` for the test split.
 
 Samples of an image folder keep their path, so their ids stay the same; a sample whose label was changed goes to the
-folder of the label it was trained as. A class whose name cannot be a folder's gets one that can, and a `words.txt`
-says what it is really called. Classes of a folder are numbered in the order of their folders' names.
+folder of the class that it was trained as. A class whose name is not valid as a folder name gets a safe folder name,
+and `words.txt` maps the folder to the class name. Readers number classes in the order of the folder names.
 """
 
 import re
@@ -21,12 +21,22 @@ from moso.results.originals import Originals
 
 _FOLDERS = {"train": "train", "test": "val"}
 _LONGEST = 100
-# Names that Windows keeps for devices, whatever follows the dot.
+# Names that Windows reserves for devices, with any suffix.
 _DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 
 
 def write_image_folder(splits: Mapping[str, Split], root: Path, link: bool, progress: Progress) -> None:
-    """Write the images of all splits below `root`: copies, or links to the originals."""
+    """Write the images of all splits below `root`.
+
+    Args:
+        splits: Samples to export, by name of the split; `train` is required.
+        root: Target folder.
+        link: Make symbolic links to the original files instead of copies.
+        progress: Called as work advances.
+
+    Raises:
+        MosoError: ``pictures-required``; ``settings-conflict`` for `link` without image files; ``output-invalid``.
+    """
     train = splits["train"]
     if not train.has_pictures:
         raise errors.PicturesRequired(
@@ -37,7 +47,7 @@ def write_image_folder(splits: Mapping[str, Split], root: Path, link: bool, prog
     total, done = sum(len(split.positions) for split in splits.values()), 0
     for name, split in splits.items():
         place = root / _FOLDERS[name]
-        # Numbers of equal width, so that the order of the names is that of the rows.
+        # Numbers of equal width, so that sorting by name gives the order of the rows.
         width = len(str(pc.max(split.samples.ids).as_py()))
         taken: set[str] = set()
         for rows in split.blocks():
@@ -50,7 +60,7 @@ def write_image_folder(splits: Mapping[str, Split], root: Path, link: bool, prog
 
 
 def class_folders(classes: Sequence[str], originals: Originals) -> list[str]:
-    """A folder for every class: the one its images have in the source, or its name made safe."""
+    """Return one folder name per class: the folder of its images in the source, or a safe form of the class name."""
     own: dict[int, str] = {}
     if isinstance(originals.samples.reader, EncodedReader) and pa.types.is_string(originals.samples.ids.type):
         for sample_id, label in zip(originals.samples.ids.to_pylist(), originals.samples.labels.tolist(), strict=True):
@@ -58,7 +68,7 @@ def class_folders(classes: Sequence[str], originals: Originals) -> list[str]:
     found, taken = [], set[str]()
     for label, name in enumerate(classes):
         folder = safe_name(own.get(label, name))
-        # Folders that differ only in case are one folder on many systems.
+        # Folder names that differ only in case collide on case-insensitive file systems.
         while folder.casefold() in taken:
             folder = f"{folder}-{label}"
         taken.add(folder.casefold())
@@ -67,10 +77,11 @@ def class_folders(classes: Sequence[str], originals: Originals) -> list[str]:
 
 
 def safe_name(name: str) -> str:
-    """A name that is one file or folder on every system, never hidden and never a path out of where it is put.
+    """Return a form of a name that is valid for one file or folder on every system: not hidden, and not a path.
 
-    >>> safe_name("great white shark"), safe_name("../../x"), safe_name("a/b: c?"), safe_name("..")
-    ('great white shark', '_.._x', 'a_b_ c_', '_')
+    Example:
+        >>> safe_name("great white shark"), safe_name("../../x"), safe_name("a/b: c?"), safe_name("..")
+        ('great white shark', '_.._x', 'a_b_ c_', '_')
     """
     safe = re.sub(r'[<>:"/\\|?*\x00-\x1f\x7f]', "_", name).strip(" .")
     while len(safe.encode()) > _LONGEST:
@@ -79,7 +90,7 @@ def safe_name(name: str) -> str:
 
 
 def _write_words(path: Path, folders: Sequence[str], classes: Sequence[str]) -> None:
-    """Real names for folders that could not have them, if they survive the way `words.txt` is read."""
+    """Write the class names of folders with another name, unless the format of `words.txt` cannot hold the name."""
     lines = [
         f"{folder}\t{name}\n"
         for folder, name in zip(folders, classes, strict=True)
@@ -90,7 +101,7 @@ def _write_words(path: Path, folders: Sequence[str], classes: Sequence[str]) -> 
 
 
 def _image_name(row: Row, folder: str, suffix: str, width: int) -> str:
-    """Where an image goes: where it was below its class, or the class folder and a name made from its id."""
+    """Return the relative path of an image: its path in the source, or a name made from its id in the class folder."""
     if isinstance(row.id, int):
         return f"{folder}/{row.id:0{width}}{suffix}"
     if row.id.startswith(f"{folder}/"):
@@ -100,7 +111,7 @@ def _image_name(row: Row, folder: str, suffix: str, width: int) -> str:
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """The name, or one like it that no other sample has."""
+    """Return the name, with a number appended if another sample has it."""
     path, number = PurePosixPath(name), 2
     while name in taken:
         name, number = str(path.with_name(f"{path.stem}-{number}{path.suffix}")), number + 1

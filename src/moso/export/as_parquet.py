@@ -1,8 +1,8 @@
-"""The pruned data as Parquet that `parquet:`, `text:` and Hugging Face `datasets` open again, class names and all.
+"""Export as Parquet that `parquet:`, `text:` and Hugging Face `datasets` can open, including class names.
 
-Images are in Hugging Face's layout, `image: struct<bytes, path>`; texts are a column `text`; numbers are a column a
-feature, under their own names where they came from a Parquet file. Beside them `label`, the class index, or `target`,
-the number to predict, and `id`, the sample's id.
+Images are in the layout of Hugging Face, `image: struct<bytes, path>`; texts are a column `text`; numbers are one
+column per feature, named as in the source if that is a Parquet file. Further columns are `label` (the class index) or
+`target` (the number to predict), and `id` (the id of the sample).
 """
 
 import json
@@ -22,12 +22,19 @@ from moso.export.split import Row, Split
 from moso.progress import Progress
 
 _IMAGE = pa.struct({"bytes": pa.binary(), "path": pa.string()})
-# Beyond this many, a column a feature serves nobody, and they go into one column of lists.
+# With more features than this, a single column of lists replaces one column per feature.
 MOST_COLUMNS = 1_000
 
 
 def write_parquet(split: Split, dataset: str, path: Path, progress: Progress) -> None:
-    """One split as a Parquet file; `dataset` is the name the data was opened by."""
+    """Write one split as a Parquet file.
+
+    Args:
+        split: The samples to export.
+        dataset: Name or path by which the data was opened.
+        path: The file to write.
+        progress: Called as work advances.
+    """
     inputs = _input_schema(split, dataset)
     answer = _answer_field(split)
     schema = pa.schema([*inputs, answer, pa.field("id", split.samples.ids.type)])
@@ -60,7 +67,7 @@ def _answer_field(split: Split) -> pa.Field:
 
 
 def _lists(kind: pa.DataType, sizes: Sequence[int]) -> pa.DataType:
-    """Numbers of a kind in nested lists of these sizes."""
+    """Return the type of nested fixed-size lists of these sizes."""
     for size in reversed(sizes):
         kind = pa.list_(kind, size)
     return kind
@@ -92,7 +99,11 @@ def _number_schema(split: Split, dataset: str) -> pa.Schema:
 
 
 def _own_names(dataset: str, count: int) -> list[str]:
-    """The feature columns of a Parquet source, if each feature is one and they will be found again by themselves."""
+    """Return the names of the feature columns of a Parquet source.
+
+    Returns no names if columns and features do not match one to one, or if the defaults of `parquet:` would not find
+    the same columns in the exported file.
+    """
     scheme, _, location = dataset.partition(":")
     if scheme != "parquet":
         return []
@@ -113,7 +124,7 @@ def _numbers(split: Split, rows: list[Row], schema: pa.Schema) -> list[pa.Array]
 
 
 def _nested(values: NDArray[np.float32], kind: pa.DataType) -> pa.Array:
-    """`[n, a, b]` as n lists of a lists of b numbers."""
+    """Convert an array ``[n, a, b]`` to n lists of a lists of b numbers."""
     sizes = values.shape[1:]
     array: Any = pa.array(values.reshape(-1))
     for size in reversed(sizes):
@@ -122,7 +133,7 @@ def _nested(values: NDArray[np.float32], kind: pa.DataType) -> pa.Array:
 
 
 def _description(kind: pa.DataType) -> dict[str, Any]:
-    """A column in the words of Hugging Face `datasets`."""
+    """Return the description of a column in the format of Hugging Face `datasets`."""
     if kind == _IMAGE:
         return {"_type": "Image"}
     if pa.types.is_fixed_size_list(kind):

@@ -1,4 +1,4 @@
-"""The pruned texts in the layout of the file they came from: all its columns, under the labels that were trained on."""
+"""Export of texts in the layout of their source file: all its columns, with the labels that were trained on."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,15 @@ from moso.progress import Progress
 
 
 def text_file(dataset: str, test: bool = False) -> Path:
-    """The file that a split's texts are in; a test split that was held out is in the training file."""
+    """Return the source file of a split; a test split that was held out is in the training file.
+
+    Args:
+        dataset: Name by which the data was opened, `text:...`.
+        test: Return the file of the test split.
+
+    Raises:
+        MosoError: ``settings-conflict`` if the data set is not a file of texts.
+    """
     scheme, _, location = dataset.partition(":")
     if scheme != "text":
         raise errors.SettingsConflict(
@@ -23,13 +31,21 @@ def text_file(dataset: str, test: bool = False) -> Path:
 
 
 def write_texts(split: Split, dataset: str, path: Path, progress: Progress, test: bool = False) -> None:
-    """Write the rows of one split; `dataset` is the name the data was opened by."""
+    """Write the rows of one split in the layout of the source file.
+
+    Args:
+        split: The samples to export.
+        dataset: Name by which the data was opened, `text:...`.
+        path: The file to write.
+        progress: Called as work advances.
+        test: Whether this is the test split.
+    """
     source, options = text_file(dataset, test), find_text(dataset.partition(":")[2])[2]
     write_records(path, _kept(split, source, options, progress), like=source)
 
 
 def _kept(split: Split, source: Path, options: Any, progress: Progress) -> Iterator[dict[str, Any]]:
-    """The kept rows in the order of the file, which is that of the data set."""
+    """Yield the kept rows in the order of the file, which is the order of the data set."""
     rows = (row for block in split.blocks() for row in block)
     wanted, done = next(rows, None), 0
     column = ""

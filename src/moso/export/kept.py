@@ -1,11 +1,11 @@
-"""`moso export`: what a selection keeps, for other programs: as indices, or as the pruned data itself.
+"""`moso export`: the kept samples of a selection for other programs, as indices or as the pruned data itself.
 
-Indices: `csv` and `parquet` have a row a kept sample (id, position, label, and in Parquet the score of the method),
-`npy` has the positions as int64, or the ids. Data: `parquet-data` (`export_parquet`), `folder` (`export_folder`) and
-`text` (`export_text`).
+Indices: `csv` and `parquet` have one row per kept sample (id, position, label, and in Parquet the score of the method),
+`npy` has the positions as int64, or the ids. Data: `parquet-data` (`as_parquet.py`), `folder` (`as_folder.py`) and
+`text` (`as_text.py`).
 
-Labels are the ones that were trained on: where a run replaced labels or made them noisy, those. Everything is
-written to a temporary name beside the target and renamed, so that a target is whole or not there.
+Labels are those that were trained on, including replaced and noisy ones. Writes are atomic: to a temporary name in the
+same folder, which is then renamed.
 """
 
 import csv
@@ -38,15 +38,15 @@ from moso.results.selections import Selection, read_selection
 
 _INDICES = ("csv", "npy", "parquet")
 FORMATS = (*_INDICES, "parquet-data", "folder", "text")
-# Files that can only be texts; .csv and .parquet are indices unless the format says otherwise.
+# Suffixes that imply format `text`; .csv and .parquet are indices unless the format says otherwise.
 _TEXT_SUFFIXES = (".txt", ".label", ".tsv", ".jsonl")
-# A folder is overwritten only if this is in it: then it is an export, and nobody's photographs.
+# A folder is overwritten only if it contains this file, which shows that it is an earlier export.
 _MARKER = ".moso-export.json"
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written, and where."""
+    """The result of an export: the path, the selection, and the number of kept samples."""
 
     path: Path
     selection: Selection
@@ -69,16 +69,36 @@ def export_kept(
     overwrite: bool = False,
     progress: Progress = silent,
 ) -> Exported:
-    """Write what a selection keeps; without a `form`, the suffix of `out` says how.
+    """Write the kept samples of a selection.
 
-    What is not said of method, selector, ratio and seed must be clear from what the run has selected.
+    Method, selector and ratio may be left out if only one selection of the run matches.
 
-    >>> import moso, tempfile
-    >>> images, labels = np.random.default_rng(0).integers(0, 255, (40, 1, 8, 8)).astype("uint8"), np.arange(40) % 2
-    >>> pruned = moso.prune((images, labels), ratio=0.7, model="mlp-w8", recipe="quick", time_steps=2, partitions=1)
-    >>> exported = export_kept(pruned.run, Path(tempfile.mkdtemp()) / "kept.npy")
-    >>> bool((np.load(exported.path) == pruned.kept).all())
-    True
+    Args:
+        run: The run.
+        out: File or folder to write.
+        method: Name of the method.
+        selector: Name of the selector.
+        ratio: Share of samples removed.
+        seed: Seed of the selection; None is the first seed.
+        overrides: File of manual decisions with which the selection was made.
+        form: One of `FORMATS`; None takes it from the suffix of `out`.
+        ids: Write ids instead of positions; `npy` only.
+        with_test: Write the test split as well; not for indices.
+        link: Make symbolic links instead of copies; `folder` only.
+        overwrite: Replace an earlier export.
+        progress: Called as work advances.
+
+    Raises:
+        MosoError: ``selection-ambiguous``, ``unknown-name``, ``settings-conflict``, ``output-invalid``,
+            ``output-exists``, ``data-in-memory``, ``data-changed``, ``pictures-required``.
+
+    Example:
+        >>> import moso, tempfile
+        >>> images, labels = np.random.default_rng(0).integers(0, 255, (40, 1, 8, 8)).astype("uint8"), np.arange(40) % 2
+        >>> pruned = moso.prune((images, labels), ratio=0.7, model="mlp-w8", recipe="quick", time_steps=2, partitions=1)
+        >>> exported = export_kept(pruned.run, Path(tempfile.mkdtemp()) / "kept.npy")
+        >>> bool((np.load(exported.path) == pruned.kept).all())
+        True
     """
     target = Path(out)
     form = _form(target, form, run.configuration.dataset)
@@ -158,7 +178,7 @@ def _write_indices(run: Run, selection: Selection, kept: NDArray[np.int64], form
     if form == "npy":
         column = table["id"].to_numpy()[kept] if ids else kept
         with path.open("wb") as file:
-            # Text of any length as fixed-width text: an array of objects would have to be pickled.
+            # Texts become fixed-width texts, because an array of objects would have to be pickled.
             np.save(file, column.astype(np.str_) if column.dtype == object else column, allow_pickle=False)
         return
     rows = table.select(["id", "label"]).take(pa.array(kept)).add_column(1, "position", pa.array(kept))
@@ -200,7 +220,7 @@ def _check_outside(run: Run, target: Path) -> None:
 
 @contextmanager
 def _file(target: Path, overwrite: bool) -> Iterator[Path]:
-    """A temporary path that becomes the file `target` in the end."""
+    """Yield a temporary path and rename it to the file `target` at the end."""
     if target.is_dir():
         raise errors.OutputInvalid(f"{target} is a folder; a file is to be written there")
     if target.exists() and not overwrite:
@@ -211,7 +231,7 @@ def _file(target: Path, overwrite: bool) -> Iterator[Path]:
 
 @contextmanager
 def _folder(target: Path, overwrite: bool) -> Iterator[Path]:
-    """A temporary folder that becomes `target` in the end; what was there goes only when the new one is whole."""
+    """Yield a temporary folder and rename it to `target` at the end; an earlier folder is removed only after that."""
     if target.exists():
         if not target.is_dir():
             raise errors.OutputInvalid(f"{target} is a file; a folder is to be written there")

@@ -1,4 +1,4 @@
-"""What is exported of one split: which samples, under which labels, and their content as the source has it."""
+"""One split to export: the samples, their labels, and their original content from the source."""
 
 import io
 from collections.abc import Iterator
@@ -23,7 +23,13 @@ _SUFFIXES = {"JPEG": ".jpg", "PNG": ".png", "WEBP": ".webp", "BMP": ".bmp", "GIF
 
 @dataclass(frozen=True)
 class Row:
-    """One exported sample: its id, the index of the class it was trained as (0 without classes), and its answer."""
+    """One exported sample.
+
+    Attributes:
+        id: Id of the sample.
+        label: Index of the class that it was trained as; 0 without classes.
+        answer: Target as the task stores it: a class, a number or a list.
+    """
 
     id: int | str
     label: int
@@ -32,14 +38,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Split:
-    """The samples of one split that are exported, `positions` of `samples`, and where their originals are."""
+    """The exported samples of one split: `positions` of `samples`, and the originals in the source."""
 
     samples: Samples
     originals: Originals
     positions: NDArray[np.int64]
 
     def blocks(self) -> Iterator[list[Row]]:
-        """All rows, some at a time, in dataset order."""
+        """Yield all rows in dataset order, at most `BLOCK` at a time."""
         for start in range(0, len(self.positions), BLOCK):
             positions = self.positions[start : start + BLOCK]
             ids, labels = self.samples.ids.take(pa.array(positions)).to_pylist(), self.samples.labels[positions]
@@ -57,7 +63,10 @@ class Split:
         return self.originals.samples.text(0) is not None
 
     def image(self, sample_id: int | str) -> tuple[Path | bytes, str]:
-        """An image and the suffix of its file: the source's own file or bytes, or else a PNG of its pixels."""
+        """Return an image and the suffix of its file.
+
+        The image is the file or the bytes of the source; if the source has neither, a PNG of its pixels.
+        """
         encoded = self.originals.encoded(sample_id)
         if isinstance(encoded, Path):
             if encoded.suffix.lower() in IMAGE_SUFFIXES:
@@ -73,13 +82,17 @@ class Split:
         return stream.getvalue(), ".png"
 
     def numbers(self, rows: list[Row]) -> NDArray[np.float32]:
-        """The inputs of some rows where they are no images, as the source has them."""
+        """Return the original inputs of rows of numbers, ``[rows, ...]``."""
         positions = np.array([self.originals.position(row.id) for row in rows])
         return self.originals.samples.reader.read(positions).astype(np.float32)
 
 
 def check_unchanged(run: Run, samples: Samples, split: Literal["train", "test"]) -> None:
-    """Refuse data that is not what it was when the run was made."""
+    """Refuse data that has changed since the run was made.
+
+    Raises:
+        MosoError: ``data-changed``.
+    """
     if samples.fingerprint() != run.manifest["dataset"]["fingerprint"][split]:
         raise errors.DataChanged(
             f"the data of {run.configuration.dataset} is not what it was when {run.directory} was made "

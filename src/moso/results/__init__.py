@@ -1,4 +1,4 @@
-"""A run directory and what lies in it: scores, selections, retrainings, read again by `Run`."""
+"""A run directory and its contents (scores, selections, retrainings), which `Run` reads."""
 
 from moso.results.directory import RunDirectory
 from moso.results.reading import Run

@@ -1,4 +1,4 @@
-"""The run directory: where everything a run knows is kept, and who may write to it."""
+"""The run directory: the paths of all files of a run, its manifest, its events, and the lock for writers."""
 
 import contextlib
 import json
@@ -32,11 +32,14 @@ _SIGNS = "state/running"
 class RunDirectory:
     """The paths of a run, its manifest, its events and its lock.
 
-    `writer` is the name of a process that writes events beside others on other machines, into a file of its own. A run
-    at an address has a `copy` on this machine, and its `root` is there.
+    Attributes:
+        root: Folder of the run on this machine.
+        writer: Name of a process that writes events concurrently with other machines, and so into its own file.
+        copy: Working copy of a run at an address, which contains `root`; None for a run at a path.
 
-    >>> str(RunDirectory.at("runs/demo")), str(RunDirectory.at("memory://demo/"))
-    ('runs/demo', 'memory://demo')
+    Example:
+        >>> str(RunDirectory.at("runs/demo")), str(RunDirectory.at("memory://demo/"))
+        ('runs/demo', 'memory://demo')
     """
 
     root: Path
@@ -45,7 +48,16 @@ class RunDirectory:
 
     @classmethod
     def at(cls, place: Path | str, writer: str = "", scratch: Path | None = None) -> "RunDirectory":
-        """The run at a path or an address; `scratch` is where its copy is, if not in the cache folder."""
+        """Return the run at a path or an address.
+
+        Args:
+            place: Path or address.
+            writer: Name of this process, if it writes events concurrently with other machines.
+            scratch: Folder for the working copy of a run at an address; None uses the cache folder.
+
+        Raises:
+            MosoError: ``address-invalid``, ``package-missing``.
+        """
         store = Store.of(place)
         if store is None:
             return cls(Path(place), writer)
@@ -56,23 +68,29 @@ class RunDirectory:
         return str(self.root) if self.copy is None else self.copy.store.address
 
     def named(self, path: Path) -> str:
-        """What a person calls a file: by the run's address where it belongs to a run that has one."""
+        """Return the name of a file for messages: below the address if the run has one, otherwise its path."""
         if self.copy is None or not path.is_relative_to(self.root):
             return str(path)
         return f"{self}/{path.relative_to(self.root).as_posix()}"
 
     @property
     def configuration_path(self) -> Path:
-        """`run.toml`."""
+        """The path of `run.toml`."""
         return self.root / "run.toml"
 
     def of_seed(self, configuration: Configuration, seed: int) -> Path:
-        """Where the surrogates and scores of a seed are: the root for the first, a folder of its own for others."""
+        """Return the folder of the surrogates and scores of a seed: the root for the first, a subfolder for others."""
         return self.root if seed == configuration.seed else self.root / "seeds" / f"seed-{seed:05d}"
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the directory; a second run on it is refused. The lock ends with the process that holds it."""
+        """Hold the lock of the directory, which ends with the process that holds it.
+
+        A run at an address is pulled first, and pushed at the end.
+
+        Raises:
+            MosoError: ``run-locked``, ``not-writable``, ``not-a-run``, ``storage-failed``.
+        """
         with ExitStack() as holding:
             try:
                 self.root.mkdir(parents=True, exist_ok=True)
@@ -84,7 +102,7 @@ class RunDirectory:
             sweep(self.root)
             if self.copy is not None:
                 self.copy.pull(lambda name: is_small_file(name) or "shards" in name, leading=True)
-                self.copy.push()  # what an earlier run here could not send
+                self.copy.push()  # files that an earlier process on this machine could not send
             holding.enter_context(self._told())
             yield
 
@@ -93,50 +111,67 @@ class RunDirectory:
         return FileLease(self.root / NAME) if self.copy is None else StoreLease(self.copy.store, self.root)
 
     def holder(self) -> Holder | None:
-        """Who works in the directory, if anybody does."""
+        """Return the holder of the lock, or None."""
         return read_lease(self._lease)
 
     def check_seen_by_others(self) -> None:
-        """Refuse what exists in this process alone where others are to work on it."""
+        """Refuse an address that only this process sees, because other processes are to work on the run.
+
+        Raises:
+            MosoError: ``executor-unsuitable``.
+        """
         if self.copy is not None and self.copy.store.is_of_one_process:
             raise errors.ExecutorUnsuitable(
                 f"{self} is seen by this process alone; use another address, or --workers 1"
             )
 
     def pull(self, wanted: Wanted = is_small_file) -> None:
-        """Bring what others left at the run's address, if it has one."""
+        """Download changed files from the run's address, if it has one.
+
+        Args:
+            wanted: Whether to download the file of a name.
+        """
         if self.copy is not None:
             self.copy.pull(wanted)
 
     def push(self, *written: Path) -> None:
-        """Send what is new here to the run's address, if it has one; who does not hold the run says what they wrote."""
+        """Upload changed files to the run's address, if it has one.
+
+        Args:
+            written: Files or folders to which the upload is restricted. A process without the lock must name what it
+                wrote; none uploads everything.
+        """
         if self.copy is not None:
             own = [path for path in written if path.is_relative_to(self.root)]
             self.copy.push(lambda name: not written or any((self.root / name).is_relative_to(path) for path in own))
 
     @contextmanager
     def shared(self, wanted: Wanted) -> Iterator[None]:
-        """Work on what others left, and leave it to others; at an address, what is wanted comes first."""
+        """Work on a run that other processes share: pull the wanted files first, and push at the end."""
         self.pull(wanted)
         with self._told():
             yield
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """Push after work that ends well; of work that does not, say so where the run is."""
+        """Push after the block succeeds; if it fails with a `MosoError`, push the events only."""
         try:
             yield
         except MosoError:
             if self.copy is not None:
                 hasty = replace(self.copy, store=replace(self.copy.store, tries=1))
-                # What went wrong first is what counts, and all of it is still here.
+                # The first error is the one to report, and all files are still in the working copy.
                 with contextlib.suppress(MosoError):
                     hasty.push(lambda name: name.startswith("events"))
             raise
         self.push()
 
     def settle(self, configuration: Configuration) -> None:
-        """Write the configuration of a new run, or see that an old run has the same one."""
+        """Write the configuration of a new run, or check that an existing run has the same one.
+
+        Raises:
+            MosoError: ``not-a-run`` if the folder holds other files; ``run-differs``.
+        """
         if not self.configuration_path.exists():
             foreign = [path.name for path in self.root.iterdir() if path.name != NAME and TEMPORARY not in path.name]
             if foreign:
@@ -154,13 +189,21 @@ class RunDirectory:
             )
 
     def configuration(self) -> Configuration:
-        """The configuration of the run that is here."""
+        """Read the configuration of the run.
+
+        Raises:
+            MosoError: ``not-a-run``, and those of `Configuration.read`.
+        """
         if not self.configuration_path.exists():
             raise errors.NotARun(f"{self} is not a run directory: it has no run.toml")
         return Configuration.read(self.configuration_path)
 
     def manifest(self) -> dict[str, Any]:
-        """What is known about the run beyond its configuration; empty where nothing is."""
+        """Read `manifest.json`: what is recorded about the run beyond its configuration; empty if there is none.
+
+        Raises:
+            MosoError: ``file-unreadable``, ``format-unknown``.
+        """
         path = self.root / "manifest.json"
         if not path.exists():
             return {}
@@ -177,7 +220,10 @@ class RunDirectory:
         write_json(self.root / "manifest.json", {"format": FORMAT, **self.manifest(), **entries})
 
     def event(self, event: str, **details: Any) -> None:
-        """Append a line to `events.jsonl`; short lines from several processes of one machine do not mix."""
+        """Append an event to `events.jsonl`, or to the events file of `writer`.
+
+        Short lines from several processes of one machine do not interleave.
+        """
         line = json.dumps({"time": round(time.time(), 3), "event": event, **details}) + "\n"
         path = self.root / "events.jsonl"
         if self.writer:
@@ -186,7 +232,7 @@ class RunDirectory:
         append(path, line)
 
     def events(self) -> list[dict[str, Any]]:
-        """All events so far, of all machines by time; a line that a kill cut short is passed over."""
+        """Return the events of all machines, sorted by time; lines that a kill cut short are skipped."""
         everybody = [self.root / "events.jsonl", *sorted((self.root / "events").glob("*.jsonl"))]
         found = []
         for path in everybody:
@@ -199,11 +245,11 @@ class RunDirectory:
 
     @property
     def watch_seconds(self) -> float:
-        """How often it is worth saying, and asking, how far a piece is: at an address every time costs a request."""
+        """Seconds between two reports of progress, and between two polls; longer at an address (each is a request)."""
         return WATCH_SECONDS if self.copy is None else FAR_WATCH_SECONDS
 
     def show(self, name: str, text: str) -> None:
-        """Leave a sign of a piece at work; one that does not get through costs nothing, the next one comes."""
+        """Write the heartbeat of a running piece; a failed write is ignored, because the next one follows."""
         with contextlib.suppress(OSError, MosoError):
             if self.copy is not None:
                 replace(self.copy.store, tries=1).write(f"{_SIGNS}/{name}", text)
@@ -212,7 +258,7 @@ class RunDirectory:
                     temporary.write_text(text, encoding="utf-8")
 
     def hide(self, name: str) -> None:
-        """Take a sign away; the last one takes the folder."""
+        """Remove a heartbeat, and the folder after the last one."""
         with contextlib.suppress(OSError, MosoError):
             if self.copy is not None:
                 replace(self.copy.store, tries=1).remove([f"{_SIGNS}/{name}"])
@@ -221,19 +267,19 @@ class RunDirectory:
                 (self.root / _SIGNS).rmdir()
 
     def signs(self) -> list[str]:
-        """What pieces at work last said; one whose process was killed stays until it is done again."""
+        """Return the last heartbeats of running pieces; that of a killed process stays until its piece is done."""
         if self.copy is not None:
             found = [self.copy.store.read(name) for name in sorted(self.copy.store.versions(_SIGNS))]
             return [text for text in found if text is not None]
         texts = []
         for path in sorted((self.root / _SIGNS).glob("*.json")):
-            # It may be done, and gone, by the time it is read.
+            # The piece may finish, and remove its heartbeat, before the file is read.
             with contextlib.suppress(FileNotFoundError):
                 texts.append(path.read_text(encoding="utf-8"))
         return texts
 
     def seconds(self, stage: str) -> dict[str, float]:
-        """Seconds of computation of every piece of a stage, kills and resumes added up."""
+        """Return the seconds of computation per piece of a stage, summed over interruptions and resumes."""
         total: dict[str, float] = {}
         for event in self.events():
             if event["event"] == "computed" and event["stage"] == stage:
@@ -242,7 +288,7 @@ class RunDirectory:
 
 
 def surroundings() -> dict[str, Any]:
-    """The versions and the machine a run was made with."""
+    """Return the versions of packages and the description of the machine, for the manifest."""
     packages = {name: version(name) for name in ("torch", "numpy", "scipy", "pyarrow", "safetensors")}
     return {
         "versions": {"moso": __version__, "python": platform.python_version(), **packages},

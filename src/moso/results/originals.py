@@ -1,7 +1,7 @@
-"""The samples of a run as their source has them, by id: pictures, texts and encoded bytes, without decoding everything.
+"""The original samples of a run by id, read from the source: images, texts and encoded bytes.
 
-A run may hold its data in memory, decoded and resized; whoever wants a picture to look at, or the file itself,
-goes back to the source.
+A run may hold its data in memory, decoded and resized. Code that shows an image or copies its file reads the source
+again, without decoding the other samples.
 """
 
 from functools import cached_property
@@ -20,9 +20,10 @@ from moso.data.sources.registry import open_source
 class Originals:
     """One split of a run's source, by sample id.
 
-    >>> originals = Originals.open(Configuration.resolve({"dataset": "digits"}))
-    >>> originals.picture(0).size, originals.class_name(0), originals.encoded(0) is None
-    ((8, 8), '0', True)
+    Example:
+        >>> originals = Originals.open(Configuration.resolve({"dataset": "digits"}))
+        >>> originals.picture(0).size, originals.class_name(0), originals.encoded(0) is None
+        ((8, 8), '0', True)
     """
 
     def __init__(self, samples: StoredSamples) -> None:
@@ -30,7 +31,15 @@ class Originals:
 
     @classmethod
     def open(cls, configuration: Configuration, test: bool = False) -> "Originals":
-        """The source's training split; for the test, its test split, or the training split it was held out of."""
+        """Open the training split of the source, or the split that the test samples come from.
+
+        Args:
+            configuration: The configuration of the run.
+            test: Open the test split; if the source has none, the training split, from which tests were held out.
+
+        Raises:
+            MosoError: ``data-in-memory`` if the run was made from arrays or a dataset object.
+        """
         if configuration.dataset == CUSTOM:
             raise errors.DataInMemory("the run was made from data in memory, which only its maker can open again")
         train, own_test = open_source(
@@ -43,7 +52,11 @@ class Originals:
         return {sample_id: position for position, sample_id in enumerate(self.samples.ids.to_pylist())}
 
     def position(self, sample_id: int | str) -> int:
-        """Where the source has this sample."""
+        """Return the position of a sample in the source.
+
+        Raises:
+            MosoError: ``data-changed`` if the source no longer has the sample.
+        """
         found = self._positions.get(sample_id)
         if found is None:
             raise errors.DataChanged(
@@ -52,25 +65,25 @@ class Originals:
         return found
 
     def class_name(self, sample_id: int | str) -> str:
-        """What the source labels this sample."""
+        """Return the class name of a sample."""
         return self.samples.classes[int(self.samples.labels[self.position(sample_id)])]
 
     def picture(self, sample_id: int | str) -> Image.Image | None:
-        """The sample in its original size, or None where samples are no pictures."""
+        """Return the image of a sample in its original size, or None if samples are not images."""
         return self.samples.picture(self.position(sample_id))
 
     def text(self, sample_id: int | str) -> str | None:
-        """The sample as a text, or None where samples are no texts."""
+        """Return the text of a sample, or None if samples are not texts."""
         return self.samples.text(self.position(sample_id))
 
     def encoded(self, sample_id: int | str) -> Path | bytes | None:
-        """The file or the bytes that the sample was decoded from, or None where it was not encoded."""
+        """Return the file or the bytes that a sample is decoded from, or None if it is not encoded."""
         reader = self.samples.reader
         return reader.encoded(self.position(sample_id)) if isinstance(reader, EncodedReader) else None
 
 
 def load_data(configuration: Configuration) -> DataSet:
-    """The data of a configuration."""
+    """Open the data set of a configuration."""
     c = configuration
     return open_dataset(
         c.dataset,

@@ -1,7 +1,7 @@
-"""Decisions by hand: a table `id, decision` (keep or drop), as the page saves it, that selections respect.
+"""Overrides: manual decisions (keep or drop) in a table `id, decision`, as the page saves it, which selections apply.
 
-A copy goes into the run, `overrides/HASH.csv`, and its hash into the parameters of every selection made with it: such
-selections lie beside the others and can be retrained and exported like them.
+The run keeps a copy, `overrides/HASH.csv`, and every selection made with the overrides has the hash in its parameters:
+such selections are stored next to the others and can be retrained and exported like them.
 """
 
 import csv
@@ -23,7 +23,7 @@ KEEP, DROP = "keep", "drop"
 
 @dataclass(frozen=True)
 class Overrides:
-    """Positions to keep and to drop, ascending."""
+    """Positions of samples to keep and to drop, ascending; `digest` is the hash of the decisions."""
 
     keep: NDArray[np.int64]
     drop: NDArray[np.int64]
@@ -34,15 +34,24 @@ NONE = Overrides(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
 def read_overrides(path: Path, samples: Samples) -> Overrides:
-    """The decisions in a file, every one about a sample that is there, none about a sample twice.
+    """Read the decisions of a CSV file with the columns `id` and `decision`.
 
-    >>> import tempfile
-    >>> from moso.data.samples import StoredSamples
-    >>> path = Path(tempfile.mkdtemp()) / "overrides.csv"
-    >>> _ = path.write_text("id,decision\\n2,drop\\n0,keep\\n")
-    >>> found = read_overrides(path, StoredSamples.from_arrays(np.zeros((3, 2)), [0, 1, 0]))
-    >>> found.keep.tolist(), found.drop.tolist()
-    ([0], [2])
+    Args:
+        path: The file.
+        samples: The samples that the ids refer to.
+
+    Raises:
+        MosoError: ``file-unreadable``, ``column-missing``, ``sample-unknown``, ``data-empty``; ``decision-invalid``
+            for a decision other than keep or drop, or a second decision about a sample.
+
+    Example:
+        >>> import tempfile
+        >>> from moso.data.samples import StoredSamples
+        >>> path = Path(tempfile.mkdtemp()) / "overrides.csv"
+        >>> _ = path.write_text("id,decision\\n2,drop\\n0,keep\\n")
+        >>> found = read_overrides(path, StoredSamples.from_arrays(np.zeros((3, 2)), [0, 1, 0]))
+        >>> found.keep.tolist(), found.drop.tolist()
+        ([0], [2])
     """
     places = {str(one): position for position, one in enumerate(samples.ids.to_pylist())}
     decided: dict[int, str] = {}
@@ -63,7 +72,7 @@ def read_overrides(path: Path, samples: Samples) -> Overrides:
 
 
 def overrides_digest(path: Path) -> str:
-    """The name under which a run keeps the decisions of a file, whatever the order of its lines."""
+    """Return the hash of the decisions of a file, independent of the order of its lines."""
     return hashlib.blake2b(repr(sorted(_rows(path))).encode(), digest_size=8).hexdigest()
 
 
@@ -80,12 +89,12 @@ def _rows(path: Path) -> list[tuple[str, str]]:
 
 
 def overrides_path(root: Path, digest: str) -> Path:
-    """Where a run has its copy of decisions."""
+    """Return the path of the run's copy of the decisions with this hash."""
     return root / "overrides" / f"{digest}.csv"
 
 
 def keep_overrides(root: Path, path: Path, samples: Samples) -> str:
-    """Put decisions into a run; returns the name that selections know them by."""
+    """Copy the decisions of a file into a run and return their hash."""
     found = read_overrides(path, samples)
     ids: pa.Array = samples.ids
     rows = [(ids[int(one)].as_py(), KEEP) for one in found.keep] + [(ids[int(one)].as_py(), DROP) for one in found.drop]
@@ -96,5 +105,5 @@ def keep_overrides(root: Path, path: Path, samples: Samples) -> str:
 
 
 def find_overrides(root: Path, digest: str, samples: Samples) -> Overrides:
-    """The decisions that a run has under a name; none under no name."""
+    """Read the decisions of a run by their hash; an empty hash stands for no decisions."""
     return read_overrides(overrides_path(root, digest), samples) if digest else NONE

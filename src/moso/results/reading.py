@@ -1,4 +1,4 @@
-"""`Run`: anything a run wrote, readable again."""
+"""`Run`: read everything that a run has written."""
 
 import json
 from functools import cached_property
@@ -34,15 +34,20 @@ from moso.tasks import Task, noted_task
 class Run:
     """A run directory, opened for reading.
 
-    >>> import moso, tempfile
-    >>> out = tempfile.mkdtemp() + "/run"
-    >>> images, labels = np.random.default_rng(0).integers(0, 255, (40, 1, 8, 8)).astype("uint8"), np.arange(40) % 2
-    >>> _ = moso.prune((images, labels), ratio=0.5, model="mlp-w8", recipe="quick", time_steps=2, partitions=1, out=out)
-    >>> run = Run.open(out)
-    >>> sorted(run.scores()), run.scores()["moso"].shape
-    (['moso', 'moso-rank', 'moso-standardised'], (40,))
-    >>> [point.step for point in run.trajectory(0)] == sorted({point.step for point in run.trajectory(0)})
-    True
+    Methods take a `seed`; None is the first seed of the run.
+
+    Example:
+        >>> import moso, tempfile
+        >>> out = tempfile.mkdtemp() + "/run"
+        >>> images, labels = np.random.default_rng(0).integers(0, 255, (40, 1, 8, 8)).astype("uint8"), np.arange(40) % 2
+        >>> _ = moso.prune(
+        ...     (images, labels), ratio=0.5, model="mlp-w8", recipe="quick", time_steps=2, partitions=1, out=out
+        ... )
+        >>> run = Run.open(out)
+        >>> sorted(run.scores()), run.scores()["moso"].shape
+        (['moso', 'moso-rank', 'moso-standardised'], (40,))
+        >>> [point.step for point in run.trajectory(0)] == sorted({point.step for point in run.trajectory(0)})
+        True
     """
 
     def __init__(self, directory: RunDirectory) -> None:
@@ -51,7 +56,11 @@ class Run:
 
     @classmethod
     def open(cls, path: Path | str) -> "Run":
-        """The run in this directory, or at this address."""
+        """Open the run in a directory or at an address.
+
+        Raises:
+            MosoError: ``not-a-run``, ``address-invalid``, ``storage-failed``.
+        """
         directory = RunDirectory.at(path)
         directory.pull()
         return cls(directory)
@@ -66,16 +75,20 @@ class Run:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """The data's fingerprint, versions, seeds, stages and their timings."""
+        """Fingerprint of the data, versions of packages, seeds, stages and their timings."""
         return self.directory.manifest()
 
     @property
     def task(self) -> Task:
-        """What was learned, as far as a file can hold it: a loss or metric of the user's own it cannot."""
+        """The task of the run, without functions of the user (loss, metric), which a file cannot hold."""
         return noted_task(self.manifest.get("dataset", {}))
 
     def build_model(self, seed: int | None = None) -> nn.Module:
-        """A network of the surrogate's architecture, at the `w_0` of the seed."""
+        """Build a network of the surrogate's architecture with the initial weights `w_0` of a seed.
+
+        Raises:
+            MosoError: ``data-in-memory`` if the run was made with a network given as a function.
+        """
         if self.configuration.model == CUSTOM:
             raise errors.DataInMemory(f"{self.directory} was made with a network of its maker's own; build it yourself")
         data = self.manifest["dataset"]
@@ -89,18 +102,22 @@ class Run:
         )
 
     def samples(self, split: Literal["train", "test"] = "train") -> Samples:
-        """The samples of a split: ids, labels, class names, pictures."""
+        """Return the samples of a split: ids, labels, class names, images.
+
+        Raises:
+            MosoError: ``split-missing``; ``data-in-memory`` if the run was made from arrays or a dataset object.
+        """
         found = self._data.train if split == "train" else self._data.test
         if found is None:
             raise errors.SplitMissing(f"{self.configuration.dataset} has no {split} split")
         return found
 
     def dataset(self, split: Literal["train", "test"] = "train") -> View:
-        """A map-style dataset of a split in its evaluation view: `data[i] -> (input, label)`."""
+        """Return a split as a map-style dataset without augmentation: `data[i] -> (input, label)`."""
         return self.samples(split).evaluation_view()
 
     def partitions(self, seed: int | None = None) -> list[NDArray[np.int64]]:
-        """The positions of every partition's samples."""
+        """Return the positions of the samples, ascending, one array per partition."""
         path = self._home(seed) / "scores.parquet"
         if path.exists():
             part_of = pq.read_table(path, columns=["partition"])["partition"].to_numpy()
@@ -109,14 +126,18 @@ class Run:
         return partition(train.keys, train.labels, self.configuration.partitions, seed)
 
     def trajectory(self, part: int, seed: int | None = None) -> Trajectory:
-        """The trajectory of a partition's surrogate."""
+        """Return the trajectory of the surrogate of partition `part`."""
         folder = self._home(seed) / "trajectory" / part_name(part)
         below = folder.relative_to(self.directory.root).as_posix() + "/"
         self.directory.pull(lambda name: name.startswith(below))
         return Trajectory.open(folder)
 
     def history(self, part: int, seed: int | None = None) -> dict[str, Any]:
-        """Loss and learning rate of a partition's surrogate, an entry an epoch."""
+        """Return loss and learning rate of the surrogate of partition `part`, one entry per epoch.
+
+        Raises:
+            MosoError: ``stage-incomplete`` if the partition is not trained yet.
+        """
         path = self._home(seed) / "state" / part_name(part) / "history.json"
         if not path.exists():
             raise errors.StageIncomplete(f"partition {part} of {self.directory} is not trained yet")
@@ -124,36 +145,43 @@ class Run:
         return found
 
     def scores(self, seed: int | None = None) -> dict[str, NDArray[np.float64]]:
-        """Every score by name, in dataset order."""
+        """Return every score by name, each one float per sample in dataset order, shape ``[samples]``."""
         return read_scores(self._home(seed))
 
     def score_of(self, method: str, seed: int | None = None) -> NDArray[np.float64] | None:
-        """The score that a method chooses by, in dataset order; None where it chooses without."""
+        """Return the score of a method, ``[samples]`` in dataset order; None for methods without scores."""
         known = methods().get(method)
         name = method if known is None else known.score
         return None if name is None else self.scores(seed).get(name)
 
     def features(self, seed: int | None = None) -> NDArray[np.float32]:
-        """What the network trained on all of the data has for features, `[samples, width]`, a memory map."""
+        """Return the features of the network trained on all data, ``[samples, width]``, memory-mapped."""
         return read_features(FEATURES.path(self._home(seed)))
 
     def dynamics(self, seed: int | None = None) -> Dynamics:
-        """What the network trained on all of the data said about every sample at every epoch."""
+        """Return the training dynamics: the outputs of the network trained on all data per sample and epoch."""
         return Dynamics.open(DYNAMICS.path(self._home(seed)))
 
     def out_of_sample(self, seed: int | None = None) -> NDArray[np.float32]:
-        """What networks that did not see a sample say about it, `[samples, classes]`, a memory map."""
+        """Return out-of-sample probabilities, ``[samples, classes]``, memory-mapped.
+
+        The row of a sample comes from networks that were not trained on that sample.
+        """
         return read_out_of_sample(self._home(seed))
 
     def table(self, seed: int | None = None) -> pa.Table:
-        """A row a sample: id, label, partition, every score."""
+        """Return a table with one row per sample: id, label, partition, every score.
+
+        Raises:
+            MosoError: ``stage-incomplete`` if there are no scores yet.
+        """
         path = self._home(seed) / "scores.parquet"
         if not path.exists():
             raise errors.StageIncomplete(f"{self.directory} has no scores yet; run `moso score` first")
         return pq.read_table(path)
 
     def selections(self) -> list[Selection]:
-        """What was selected."""
+        """Return all selections of the run, in a fixed order."""
         return all_selections(self.directory.root)
 
     def selection(
@@ -164,9 +192,17 @@ class Run:
         seed: int | None = None,
         overrides: str = "",
     ) -> Selection:
-        """The one selection that fits; what is not said must be clear from what there is.
+        """Return the only selection that matches; None matches everything.
 
-        `overrides` are decisions by hand, by the name that the run has them under; without, those made with none.
+        Args:
+            method: Name of the method.
+            ratio: Share of samples removed.
+            selector: Name of the selector.
+            seed: Seed of the scores.
+            overrides: Hash of manual decisions; empty for selections without any.
+
+        Raises:
+            MosoError: ``selection-ambiguous`` if no selection or more than one matches.
         """
         seed = self.configuration.seed if seed is None else seed
         there = [one for one in self.selections() if one.seed == seed]
@@ -179,7 +215,7 @@ class Run:
             and json.loads(one.parameters).get("overrides", "") == overrides
         ]
         if len(fits) > 1:
-            # The same choice with other settings was made later; the run's own settings count.
+            # The same method and selector were used again with other settings; prefer the settings of the run.
             fits = [one for one in fits if one.parameters == self._parameters(one)] or fits
         if len(fits) != 1:
             have = ", ".join(f"{one.method}/{one.selector}/{one.ratio:g}" for one in there)
@@ -190,7 +226,7 @@ class Run:
         return fits[0]
 
     def _parameters(self, selection: Selection) -> str | None:
-        """What a choice of these names is recorded with under the run's own settings, if there is such a one."""
+        """Return the recorded parameters of this method and selector under the settings of the run, or None."""
         pair = selection.method, selection.selector
         return self.configuration.choice(*pair).parameters if pair in self.configuration.pairs() else None
 
@@ -201,11 +237,11 @@ class Run:
         selector: str | None = None,
         seed: int | None = None,
     ) -> NDArray[np.int64]:
-        """The positions that stay in the one selection that fits, ascending."""
+        """Return the positions of the kept samples, ascending, of the only selection that matches (`selection`)."""
         return np.flatnonzero(read_selection(self.directory.root, self.selection(method, ratio, selector, seed)))
 
     def evaluation(self) -> list[dict[str, Any]]:
-        """Every finished retraining with its result."""
+        """Return every finished retraining with its result, one dictionary each."""
         return all_retrainings(self.directory.root)
 
     def _home(self, seed: int | None) -> Path:

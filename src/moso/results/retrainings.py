@@ -1,7 +1,7 @@
-"""Retrainings of the evaluation: each is kept in a file of its own, and a table lists all.
+"""Retrainings of the evaluation: one JSON file per retraining, and a table of all.
 
-A retraining trains on what a selection keeps, on all data, or as one of the baselines that cost what pruning costs.
-`samples` of its result is how many an epoch has.
+A retraining trains on the samples that a selection keeps, on all data, or as one of the baselines of the same cost as
+pruning. `samples` in its result is the number of samples per epoch.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ _COLUMNS = (*_ORDER, "samples", "metric", "unit", "better", "value", "accuracy")
 
 @dataclass(frozen=True)
 class Retraining:
-    """One retraining: what is kept, with which network, recipe and seed."""
+    """One retraining: the selection, the network, the recipe and the seed."""
 
     method: str
     selector: str
@@ -37,36 +37,36 @@ class Retraining:
 
     @property
     def is_full_data(self) -> bool:
-        """Whether nothing is removed: the yardstick of all others."""
+        """Whether it trains on all data, the reference for all other retrainings."""
         return self.method == FULL
 
     @property
     def is_baseline(self) -> bool:
-        """Whether it costs what pruning costs but keeps everything: no selection belongs to it."""
+        """Whether it is a baseline: the same cost as pruning, on all data, without a selection."""
         return self.method in BASELINES
 
     def selection(self) -> Selection:
-        """What is kept."""
+        """Return the selection whose kept samples are trained on."""
         return Selection(self.method, self.selector, self.ratio, self.seed, self.parameters)
 
     def digest(self) -> str:
-        """The name of its file."""
+        """Return the hash that names the file."""
         return hashlib.blake2b(json.dumps(asdict(self)).encode(), digest_size=8).hexdigest()
 
     def title(self) -> str:
-        """What a person calls it."""
+        """Return a name for messages."""
         if self.is_full_data:
             return "on all data"
         return f"{self.method if self.is_baseline else f'{self.method}/{self.selector}'} at {self.ratio:g}"
 
 
 def retraining_path(root: Path, retraining: Retraining) -> Path:
-    """Where a retraining's result is kept."""
+    """Return the path of the result of a retraining."""
     return root / "evaluation" / f"{retraining.digest()}.json"
 
 
 def all_retrainings(root: Path) -> list[dict[str, Any]]:
-    """Every finished retraining with its result, in a fixed order; `accuracy` is None if something else counts."""
+    """Return every finished retraining with its result, in a fixed order; `accuracy` is None for other metrics."""
     found = [json.loads(path.read_text(encoding="utf-8")) for path in (root / "evaluation").glob("*.json")]
     for row in found:
         row["accuracy"] = row["value"] if row["metric"] == ACCURACY.name else None
@@ -74,7 +74,7 @@ def all_retrainings(root: Path) -> list[dict[str, Any]]:
 
 
 def write_retrainings_view(root: Path) -> None:
-    """`evaluation.parquet`: one row per retraining."""
+    """Write `evaluation.parquet`, one row per retraining."""
     rows = all_retrainings(root)
     if rows:
         columns = {name: pa.array([row[name] for row in rows]) for name in _COLUMNS}

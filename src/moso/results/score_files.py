@@ -1,4 +1,4 @@
-"""Scores on disk: one file per score, and a JSON file beside it that says what made it."""
+"""Scores on disk: one Parquet file per score, and a JSON file that records how it was computed."""
 
 import json
 from pathlib import Path
@@ -14,13 +14,21 @@ from moso.files import write_json, write_table
 
 
 def store_score(home: Path, name: str, ids: pa.Array, values: NDArray[np.float64], made_by: dict[str, Any]) -> None:
-    """Write one score and what made it."""
+    """Write one score and its record.
+
+    Args:
+        home: Folder of the seed.
+        name: Name of the score.
+        ids: One id per sample.
+        values: One float per sample, in dataset order, shape ``[samples]``.
+        made_by: How the score was computed, as JSON.
+    """
     write_table(home / "scores" / f"{name}.parquet", pa.table({"id": ids, "score": values}))
     write_json(home / "scores" / f"{name}.json", made_by)
 
 
 def read_scores(home: Path) -> dict[str, NDArray[np.float64]]:
-    """Every score below a seed's folder, by name, in dataset order."""
+    """Read every score of a seed by name, each ``[samples]`` in dataset order."""
     names = sorted(path.stem for path in (home / "scores").glob("*.parquet"))
     return {name: _read_score(home / "scores" / f"{name}.parquet") for name in names}
 
@@ -35,7 +43,7 @@ def _read_score(path: Path) -> NDArray[np.float64]:
 
 
 def score_note(home: Path, name: str) -> dict[str, Any]:
-    """What made a score of a seed; empty where there is none of this name."""
+    """Read the record of how a score was computed; empty if there is no score of this name."""
     path = home / "scores" / f"{name}.json"
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     return found

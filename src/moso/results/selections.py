@@ -1,4 +1,4 @@
-"""Selections on disk: which samples a method keeps at a ratio, one small file each and a view over all."""
+"""Selections on disk: which samples a method keeps at a ratio, one small file per selection and one table of all."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ from moso.files import write_table, writing_table
 
 @dataclass(frozen=True)
 class Selection:
-    """What made a selection."""
+    """The key of a selection: method, selector, ratio, seed, and further parameters as JSON."""
 
     method: str
     selector: str
@@ -26,17 +26,24 @@ class Selection:
     parameters: str = "{}"
 
     def digest(self) -> str:
-        """The name of its file."""
+        """Return the hash that names the file."""
         return hashlib.blake2b(json.dumps(asdict(self)).encode(), digest_size=8).hexdigest()
 
 
 def selection_path(root: Path, selection: Selection) -> Path:
-    """Where a selection is kept."""
+    """Return the path of a selection."""
     return root / "selections" / f"{selection.digest()}.parquet"
 
 
 def write_selection(root: Path, selection: Selection, ids: pa.Array, kept: NDArray[np.int64]) -> None:
-    """Write which ids a selection keeps, unless it is there."""
+    """Write which samples a selection keeps, unless the file exists.
+
+    Args:
+        root: Folder of the run.
+        selection: The key of the selection.
+        ids: One id per sample, in dataset order.
+        kept: Positions of the kept samples.
+    """
     path = selection_path(root, selection)
     if path.exists():
         return
@@ -47,7 +54,11 @@ def write_selection(root: Path, selection: Selection, ids: pa.Array, kept: NDArr
 
 
 def read_selection(root: Path, selection: Selection) -> NDArray[np.bool_]:
-    """Which samples a selection keeps, in dataset order."""
+    """Read which samples a selection keeps: one boolean per sample, in dataset order, shape ``[samples]``.
+
+    Raises:
+        MosoError: ``stage-incomplete`` if the selection was not made.
+    """
     path = selection_path(root, selection)
     if not path.exists():
         raise errors.StageIncomplete(
@@ -59,7 +70,7 @@ def read_selection(root: Path, selection: Selection) -> NDArray[np.bool_]:
 
 
 def all_selections(root: Path) -> list[Selection]:
-    """Every selection of a run, in a fixed order."""
+    """Return every selection of a run, in a fixed order."""
     found = []
     for path in (root / "selections").glob("*.parquet"):
         found.append(Selection(**json.loads(pq.read_schema(path).metadata[b"moso"])))
@@ -67,7 +78,7 @@ def all_selections(root: Path) -> list[Selection]:
 
 
 def write_selections_view(root: Path) -> None:
-    """`selections.parquet`: method, selector, parameters, ratio, seed, id, kept, a row a sample and selection."""
+    """Write `selections.parquet`: one row per sample and selection, with the key of the selection, id and kept."""
     selections = all_selections(root)
     if not selections:
         return

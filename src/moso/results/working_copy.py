@@ -1,12 +1,12 @@
-"""The working copy of a run at an address: a folder of this machine in which the work is done, kept in step with it.
+"""The working copy of a run at an address: a local folder in which the work is done, synchronised with the store.
 
-Arrays are mapped from local files and written in place, so work needs a disk; the store needs whole files. `pull`
-brings what changed at the address, `push` sends what changed here. What was last the same on both sides is on record,
-so that a file which is on one side alone is either new there or was taken away on the other. A push sends in an order
-in which the store is whole at every moment: notes (`.json`) say that something is complete, so they are looked for
-first and sent after everything else. Processes of this machine share the copy, and go one at a time.
+Work needs a local disk, because arrays are memory-mapped and written in place; the store needs complete files. `pull`
+downloads what changed at the address, `push` uploads what changed locally. A record holds the versions that were last
+equal on both sides; it tells whether a file that exists on one side only is new there or was removed on the other. A
+push keeps the store consistent at every moment: a JSON file declares that other files are complete, so JSON files are
+listed first and uploaded last. Processes of this machine share the copy; a lock lets in one at a time.
 
-Hand-made, though fsspec has `rsync`: that knows neither what one side has removed nor an order of sending.
+Hand-made although fsspec offers `rsync`, which detects no removals and has no order of uploads.
 """
 
 import json
@@ -28,45 +28,47 @@ from moso.storage.store import Store
 
 Result = TypeVar("Result")
 Wanted = Callable[[str], bool]
-# What only says where a piece of work goes on, and is of use where it was written: see `docs/cluster.md`.
+# Files from which an interrupted piece resumes; useful only on the machine that wrote them (`docs/cluster.md`).
 _STAYS = frozenset({"position.safetensors", "adjoint.safetensors", "purpose.json", "previous.npy"})
-# What is taken away when it has served; nothing else is ever removed from a store.
+# Folders of temporary files, which are removed after use; nothing else is ever removed from a store.
 _PASSING = frozenset({"shards", "replay"})
 _CONFIGURATION, _MANIFEST = "run.toml", "manifest.json"
 _AT_ONCE = 8
 
-# On record: the file here, and the object there, when they were last the same.
+# By name: the version of the local file and of the object when they were last equal.
 Record = dict[str, tuple[str, str]]
 
 
 def is_small_file(name: str) -> bool:
-    """Whether a file is wanted wherever the run is: all but what only pieces of one partition look at.
+    """Return whether a file is wanted on every machine: all except files that only one partition needs.
 
-    >>> is_small_file("scores.parquet"), is_small_file("trajectory/part-000/step-00000001.safetensors")
-    (True, False)
+    Example:
+        >>> is_small_file("scores.parquet"), is_small_file("trajectory/part-000/step-00000001.safetensors")
+        (True, False)
     """
     return not {"trajectory", "shards"} & set(name.split("/"))
 
 
 def is_status_file(name: str) -> bool:
-    """Whether a file says how the run stands.
+    """Return whether a file describes the status of the run.
 
-    >>> is_status_file("events/node-7.jsonl"), is_status_file("scores.parquet")
-    (True, False)
+    Example:
+        >>> is_status_file("events/node-7.jsonl"), is_status_file("scores.parquet")
+        (True, False)
     """
     return name in (_CONFIGURATION, _MANIFEST, "events.jsonl") or name.startswith("events/")
 
 
 @dataclass(frozen=True)
 class WorkingCopy:
-    """The folder `root` that follows the run at a store; what belongs to it lies beside it."""
+    """The local folder `root`, synchronised with the run at a store; `scratch` also holds the record."""
 
     store: Store
     scratch: Path
 
     @classmethod
     def of(cls, store: Store, scratch: Path | None = None) -> "WorkingCopy":
-        """The copy that all processes of this machine share, in the cache folder, or one in a folder of its own."""
+        """Return the copy in the cache folder, which all processes of this machine share, or one in `scratch`."""
         name = f"{PurePosixPath(store.address).name}-{key(store.address):016x}"
         return cls(store, scratch or cache_folder() / "runs" / name)
 
@@ -76,7 +78,11 @@ class WorkingCopy:
         return self.scratch / "run"
 
     def check(self) -> None:
-        """Refuse an address where something else is than a run."""
+        """Refuse an address that holds something other than a run.
+
+        Raises:
+            MosoError: ``not-a-run``, ``storage-failed``.
+        """
         if self.store.read(_CONFIGURATION) is None:
             foreign = [name for name in self.store.top() if name != LEASE and TEMPORARY not in name]
             if foreign:
@@ -86,7 +92,15 @@ class WorkingCopy:
                 )
 
     def pull(self, wanted: Wanted = is_small_file, leading: bool = False) -> None:
-        """Bring what changed at the address, of what is wanted; `leading` is who holds the lease."""
+        """Download files that changed at the address.
+
+        Args:
+            wanted: Whether to download the file of a name.
+            leading: Whether this process holds the lease of the run.
+
+        Raises:
+            MosoError: ``not-a-run``, ``storage-failed``.
+        """
         with self._recorded() as record:
             if _CONFIGURATION not in record:
                 self.check()
@@ -112,7 +126,14 @@ class WorkingCopy:
                 self.store.remove(name for name in everything if TEMPORARY in name)
 
     def push(self, wanted: Wanted = lambda name: True) -> None:
-        """Send what changed here; what was taken away here goes there, too, where it was meant for a while only."""
+        """Upload files that changed locally, and remove temporary files from the store that were removed locally.
+
+        Args:
+            wanted: Whether to synchronise the file of a name.
+
+        Raises:
+            MosoError: ``storage-failed``.
+        """
         with self._recorded() as record:
             here = {name: version for name, version in self._all_here().items() if wanted(name)}
             changed = [name for name, version in here.items() if record.get(name, ("",))[0] != version]
@@ -127,13 +148,13 @@ class WorkingCopy:
                 record.update({name: (here[name], there[name]) for name in changed if name in there})
 
     def _is_another(self, record: Record, there: dict[str, str], leading: bool) -> bool:
-        """Whether what is here belongs to a run that is no more: the one at the address was begun at another time."""
+        """Return whether the local files belong to another run than the one at the address, or to one removed there."""
         if _CONFIGURATION not in there:
             return leading or _CONFIGURATION in record
         return record.get(_CONFIGURATION, ("", ""))[1] != there[_CONFIGURATION]
 
     def _is_news(self, record: Record, name: str, version: str) -> bool:
-        """Whether an object is to be brought; where both sides changed, the address is right."""
+        """Return whether to download an object; if both sides changed, the address wins."""
         if name in record:
             missing = not self._version(name)
             return record[name][1] != version or (missing and not _is_passing(name))
@@ -145,7 +166,7 @@ class WorkingCopy:
     def _take_away(self, name: str) -> None:
         path = self.root / name
         path.unlink(missing_ok=True)
-        # A folder means something to those who look for it.
+        # Remove empty folders as well, because code tests for the existence of folders.
         while (path := path.parent) != self.root and path.exists() and not any(path.iterdir()):
             path.rmdir()
 
@@ -157,16 +178,17 @@ class WorkingCopy:
         return f"{state.st_size} {state.st_mtime_ns} {state.st_ino}"
 
     def _all_here(self) -> dict[str, str]:
-        """The files that are complete here, each with its version.
+        """Return the version of every complete local file by name.
 
-        Others may be at work: notes are looked for first, so what they are about is there when it is looked for.
+        Other processes may be writing: JSON files are listed first, so the files that they declare complete exist when
+        those are listed.
         """
         notes = [name for name in self._names() if name.endswith(".json")]
         columns = {str(PurePosixPath(name).parent): self._columns(name) for name in notes if _is_of_dynamics(name)}
         found = {}
         for name in [*notes, *(name for name in self._names() if not name.endswith(".json"))]:
             if _is_of_dynamics(name) and name.endswith(".npy"):
-                # Written in place, epoch by epoch, until the note beside it names it.
+                # Written in place, epoch by epoch, and complete once the JSON file in its folder names it.
                 folder, column = str(PurePosixPath(name).parent), PurePosixPath(name).stem
                 if column not in columns.get(folder, ()):
                     continue
@@ -185,7 +207,7 @@ class WorkingCopy:
 
     @contextmanager
     def _recorded(self) -> Iterator[Record]:
-        """The record, for one process at a time, written down afterwards also where something went wrong."""
+        """Yield the record to one process at a time, and write it afterwards, also after an error."""
         self.root.mkdir(parents=True, exist_ok=True)
         path = self.scratch / "record.json"
         with exclusive(self.scratch):
@@ -202,7 +224,7 @@ class WorkingCopy:
 
 
 def _travels(name: str) -> bool:
-    """Whether a file of a run is meant for other machines at all."""
+    """Return whether a file is synchronised at all."""
     folders, _, last = name.rpartition("/")
     stays = last in _STAYS or last == LEASE or TEMPORARY in last
     return not stays and folders != "state/running" and "scratch" not in folders.split("/")
@@ -217,14 +239,15 @@ def _is_of_dynamics(name: str) -> bool:
 
 
 def _in_order(names: Iterable[str]) -> list[list[str]]:
-    """Names in groups, each to be complete before the next: what a run is, what it has, what that means.
+    """Group names so that each group is transferred before the next: configuration, data, JSON files, manifest.
 
-    Of the checkpoints for a replay the last one means that all are there.
+    Checkpoints for a replay are transferred one by one, because the last one implies that all are there.
 
-    >>> _in_order(["manifest.json", "state/part-000/history.json", "run.toml", "a.npz", "b.npz"])
-    [['run.toml'], ['a.npz', 'b.npz'], ['state/part-000/history.json'], ['manifest.json']]
-    >>> _in_order(["x/replay/step-00000004.safetensors", "x/replay/step-00000002.safetensors"])
-    [['x/replay/step-00000002.safetensors'], ['x/replay/step-00000004.safetensors']]
+    Example:
+        >>> _in_order(["manifest.json", "state/part-000/history.json", "run.toml", "a.npz", "b.npz"])
+        [['run.toml'], ['a.npz', 'b.npz'], ['state/part-000/history.json'], ['manifest.json']]
+        >>> _in_order(["x/replay/step-00000004.safetensors", "x/replay/step-00000002.safetensors"])
+        [['x/replay/step-00000002.safetensors'], ['x/replay/step-00000004.safetensors']]
     """
     groups: dict[tuple[int, str], list[str]] = {}
     for name in sorted(names):
@@ -234,6 +257,6 @@ def _in_order(names: Iterable[str]) -> list[list[str]]:
 
 
 def _side_by_side(action: Callable[[str], Result], names: list[str]) -> list[Result]:
-    """What an action gives for each name, several at a time; the first error is raised when those at work are done."""
+    """Apply an action to each name in a thread pool; raise the first error after the running actions are done."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(action, names))

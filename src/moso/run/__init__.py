@@ -1,4 +1,4 @@
-"""A run at work: its job, the plan, the pieces and the stages; lower rooms do the work, executors say where."""
+"""Running: the job of a run, the plan, the pieces of work and the stages; executors decide where pieces run."""
 
 from moso.run.job import Job
 

@@ -1,4 +1,4 @@
-"""Scores on disk: one file a score that says what made it, and a view over all in dataset order."""
+"""Compute and write scores: one file per score with a record of how it was computed, and one table of all scores."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -21,13 +21,19 @@ from moso.settings import Settings
 
 
 def wanted_scores(methods: Iterable[str]) -> list[str]:
-    """The names of the scores that methods need, each once."""
+    """Return the names of the scores that methods need, each once."""
     names = (find_method(method).score for method in methods)
     return list(dict.fromkeys(name for name in names if name is not None))
 
 
 def write_scores(job: Job, seed: int, choices: Iterable[ResolvedMethod]) -> None:
-    """Compute and write the scores of these choices under a seed, and the view over all that there are."""
+    """Compute and write the scores of these choices for a seed, and update the table of all scores.
+
+    Args:
+        job: The job of the run.
+        seed: Seed of the surrogates.
+        choices: Methods to score; those without a score, and scores that the user imported, are skipped.
+    """
     home = job.directory.of_seed(job.configuration, seed)
     given = SeedEvidence(job, seed)
     wanted = {choice.score.name: choice for choice in choices if choice.score is not None and not choice.is_own}
@@ -40,7 +46,7 @@ def write_scores(job: Job, seed: int, choices: Iterable[ResolvedMethod]) -> None
 
 
 def _made_by(given: SeedEvidence, score: Score, settings: Settings) -> dict[str, Any]:
-    """What made a score: the settings that it depends on, and no others."""
+    """Return the provenance of a score: the settings that it depends on, and no others."""
     c, needs = given.job.configuration, score.needed(settings)
     found: dict[str, Any] = {"score": score.name, "seed": given.seed}
     kinds = needed_kinds(needs)
@@ -54,12 +60,12 @@ def _made_by(given: SeedEvidence, score: Score, settings: Settings) -> dict[str,
 
 
 def write_view(job: Job, seed: int) -> None:
-    """`scores.parquet`: a row a sample, a column a score."""
+    """Write `scores.parquet`: one row per sample, one column per score."""
     train, home = job.data.train, job.directory.of_seed(job.configuration, seed)
     part_of = empty_column(len(train), np.int32)
     for part, positions in enumerate(job.partitions(seed)):
         part_of[positions] = part
-    # Classes that the user put samples in come before answers that are none.
+    # Classes given by the user take precedence over answers that are not classes.
     answers = pa.array(train.labels) if train.task.by_class else train.task.cells(train.targets)
     columns = {"id": train.ids, "label": answers, "partition": pa.array(part_of)}
     columns |= {name: pa.array(values) for name, values in read_scores(home).items()}

@@ -1,4 +1,4 @@
-"""Evidence as pieces of work: one class for every kind of evidence, and one for step terms, which a team shares."""
+"""Evidence as pieces of work: one class for all kinds of evidence, and one for step terms, which a team shares."""
 
 import time
 from dataclasses import dataclass
@@ -25,7 +25,14 @@ from moso.training.loop import Checkpoints, TrainingData
 
 @dataclass(frozen=True)
 class MeasureEvidence(Piece):
-    """Measure one piece of a kind of evidence; `index` is its partition or initialisation."""
+    """Measure one piece of a kind of evidence.
+
+    Attributes:
+        seed: Seed of the networks.
+        evidence: Name of the kind.
+        index: Number of the partition or initialisation.
+        columns: Columns to measure, for kinds that have columns.
+    """
 
     seed: int
     evidence: str
@@ -39,21 +46,21 @@ class MeasureEvidence(Piece):
 
     @property
     def folder(self) -> str:
-        """The partition's folder, of evidence that is measured from one surrogate."""
+        """The folder of the partition if the evidence is measured from one surrogate, otherwise empty."""
         return part_name(self.index) if KINDS.get(self.evidence).network == "surrogate" else ""
 
     @property
     def name(self) -> str:
-        """The network's name and the evidence's."""
+        """The name of the network and of the evidence."""
         return piece_name(self.seed, f"{self.folder or reference_name(self.index)}/{self.evidence}")
 
     def is_complete(self, job: Job) -> bool:
-        """Whether the kind finds it complete."""
+        """Return whether the evidence is on disk, as the kind decides."""
         home = job.directory.of_seed(job.configuration, self.seed)
         return KINDS.get(self.evidence).is_complete(home, self.index, self.columns)
 
     def perform(self, job: Job, progress: Progress) -> None:
-        """Measure, and note the seconds unless a training of the kind's own notes them."""
+        """Measure, and record the seconds unless the kind trains a network, which records them itself."""
         kind, started = KINDS.get(self.evidence), time.monotonic()
         kind.measure(Measurement(job, self.seed, kind, self.index, self.columns, progress))
         price, label = kind.price(job.configuration), kind.label or kind.name
@@ -65,7 +72,7 @@ class MeasureEvidence(Piece):
 
 @dataclass(frozen=True)
 class Measurement(SeedEvidence):
-    """What a kind is given to measure itself (`evidence_kinds.Measuring`)."""
+    """The inputs with which a kind measures its evidence; implements `evidence_kinds.Measuring`."""
 
     kind: EvidenceKind[object]
     index: int = 0
@@ -79,64 +86,68 @@ class Measurement(SeedEvidence):
 
     @property
     def loss(self) -> Loss:
-        """The loss, `loss(model, batch) -> [batch]`."""
+        """The per-sample loss, `loss(model, batch) -> [batch]`."""
         return self.job.loss
 
     @property
     def loader_workers(self) -> int:
-        """The processes that load data."""
+        """The number of processes that load data."""
         return self.job.runtime.loader_workers
 
     @property
     def checkpoint_seconds(self) -> float:
-        """How often a long measurement saves where it is."""
+        """Seconds between two checkpoints of a long measurement."""
         return self.job.runtime.checkpoint_seconds
 
     def network(self, index: int | None = None) -> nn.Module:
-        """The network that the kind is measured from, at its moment; of another index if one is given."""
+        """Return the network that the kind is measured from, at the moment of training that the kind asks for.
+
+        Args:
+            index: Partition or initialisation in place of the one of this piece.
+        """
         number = self.index if index is None else index
         of_partition = self.kind.network in ("surrogate", "surrogates")
         name = part_name(number) if of_partition else network_name(self.job, number)
         return network(self.job, self.seed, name, "early" if self.kind.moment == "early" else "final")
 
     def initial_network(self) -> nn.Module:
-        """The network at the recorded w_0 of the seed."""
+        """Return the network with the recorded initial weights w_0 of the seed."""
         return at_start(self.job, self.seed)
 
     def training_data(self) -> TrainingData:
-        """What the surrogate of the partition `index` learns from."""
+        """Return the training data of the surrogate of partition `index`."""
         return self.job.training_data(self.settings.surrogate, self.partitions[self.index], self.seed)
 
     def risk(self) -> Risk | None:
-        """The risk that samples are judged by where it is not their partition's own."""
+        """Return the risk that samples are judged by; None for the training risk of their partition."""
         return self.job.risk()
 
     def checkpoints(self, path: Path) -> Checkpoints:
-        """Where a training of the kind's own goes on after a kill; its seconds count as training."""
+        """Return the checkpoints from which a training of this kind resumes; its seconds count as training."""
         return checkpoints(self.job, path, "train", piece_name(self.seed, self.kind.name))
 
 
 @dataclass(frozen=True)
 class ScorePartition(PartitionPiece):
-    """Measure the step terms of one partition at every sampled step that has none yet."""
+    """Compute the step terms of one partition at every sampled step that has none yet."""
 
     kind = "score"
 
     @property
     def name(self) -> str:
-        """The partition's name."""
+        """The name of the partition."""
         return piece_name(self.seed, f"{self.folder}/score")
 
     def is_shared(self, job: Job) -> bool:
-        """Whether all processes of a team do it together."""
+        """Return whether all processes of a team do the piece together."""
         return scoring_team(job).size > 1
 
     def is_complete(self, job: Job) -> bool:
-        """Whether every sampled step has its terms."""
+        """Return whether every sampled step has its terms on disk."""
         given = SeedEvidence(job, self.seed)
         steps = map(partial(terms_path, TERMS.path(given.home, self.part)), given.time_steps(self.part))
         return all(path.exists() for path in steps)
 
     def perform(self, job: Job, progress: Progress) -> None:
-        """Measure what is missing."""
+        """Compute the missing terms."""
         score_partition(job, progress, self.seed, self.part)

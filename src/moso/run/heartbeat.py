@@ -1,6 +1,7 @@
-"""What others can see of a piece while it is at work: a small file that says how far it is, and who does it.
+"""Heartbeats: a small file per running piece with its progress, host and PID.
 
-The run directory is the one channel: whoever sees it, on this machine or another, sees how the run goes.
+Progress is reported through the run directory only: every process that sees the directory, on this machine or another,
+sees the progress of the run.
 """
 
 import hashlib
@@ -22,7 +23,18 @@ _LEAST_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class Running:
-    """A piece at work, as it last said."""
+    """The last heartbeat of a running piece.
+
+    Attributes:
+        stage: Kind of work.
+        piece: Name of the piece.
+        label: What the piece is doing, for people.
+        done: Work done, out of `total`.
+        total: All work.
+        time: Unix time of the heartbeat, in seconds.
+        host: Name of the machine.
+        process: PID.
+    """
 
     stage: str
     piece: str
@@ -35,7 +47,7 @@ class Running:
 
 
 def running(directory: RunDirectory) -> list[Running]:
-    """The pieces at work in a run; one whose process was killed stays until it is done again."""
+    """Return the running pieces of a run; a piece whose process was killed stays until it is done again."""
     return [Running(**json.loads(text)) for text in directory.signs()]
 
 
@@ -43,7 +55,17 @@ def running(directory: RunDirectory) -> list[Running]:
 def heartbeat(
     directory: RunDirectory, stage: str, piece: str, progress: Progress, seconds: float = math.inf
 ) -> Iterator[Progress]:
-    """A progress callable that leaves a sign of the piece now and every few seconds, and an event if it fails."""
+    """Yield a progress callable that writes a heartbeat at once and then every few seconds.
+
+    A `MosoError` inside the block is recorded as an event `failed`.
+
+    Args:
+        directory: The run directory.
+        stage: Kind of work.
+        piece: Name of the piece.
+        progress: Callable to which progress is passed on.
+        seconds: Seconds between two heartbeats, if shorter than the interval of a run at a path.
+    """
     often = directory.watch_seconds if directory.copy else max(_LEAST_SECONDS, min(directory.watch_seconds, seconds))
     signs = _Heartbeat(directory, stage, piece, progress, often)
     try:
@@ -56,7 +78,7 @@ def heartbeat(
 
 
 class _Heartbeat:
-    """Passes progress on, and writes it down now and then."""
+    """Passes progress on, and writes a heartbeat at most every `seconds`."""
 
     def __init__(self, directory: RunDirectory, stage: str, piece: str, progress: Progress, seconds: float) -> None:
         self.directory, self.stage, self.piece, self.progress, self.seconds = directory, stage, piece, progress, seconds
@@ -76,5 +98,5 @@ class _Heartbeat:
         self.directory.show(self.name, json.dumps(asdict(sign)))
 
     def end(self) -> None:
-        """Take the sign away."""
+        """Remove the heartbeat."""
         self.directory.hide(self.name)

@@ -1,8 +1,9 @@
-"""What the user brings along: scores of their own, and lists of what is to stay.
+"""Scores and lists of kept samples that the user imports into a run.
 
-A score is an npy file of one number a sample in data set order, or a table (Parquet, CSV) with a column `id` and one of
-numbers. A list is an npy file of positions or of true and false for every sample, or a table with a column `id`, or a
-text file with an id a line. Both get a name, under which they are selected, retrained and compared like ours.
+A score is an npy file with one number per sample in dataset order, or a table (Parquet, CSV) with a column `id` and a
+column of numbers. A list is an npy file of positions or of one boolean per sample, a table with a column `id`, or a
+text file with one id per line. Both get a name, under which they are selected, retrained and compared like built-in
+methods.
 """
 
 import re
@@ -34,13 +35,17 @@ from moso.selection import Selector, kept_count
 from moso.settings import Settings
 
 Pair = tuple[str, str | None]
-LISTED = "listed"  # in place of a selector, where the user says what stays
+LISTED = "listed"  # in place of the name of a selector, for a list of kept samples
 _SCORE_FORMS = "an .npy, .parquet or .csv file"
 _LIST_FORMS = "an .npy, .parquet, .csv or .txt file"
 
 
 def find_choices(job: Job, given: Sequence[ResolvedMethod | Pair] = ()) -> list[ResolvedMethod]:
-    """Choices, by (method, selector) or as they are, each of them possible; without any, those of the run."""
+    """Resolve choices given by (method, selector) or as objects; without any, return those of the run.
+
+    Raises:
+        MosoError: ``unknown-name``, ``method-impossible``.
+    """
     found = [one if isinstance(one, ResolvedMethod) else find_choice(job, *one) for one in given]
     for choice in found:
         problem = job.configuration.problem(choice)
@@ -50,7 +55,16 @@ def find_choices(job: Job, given: Sequence[ResolvedMethod | Pair] = ()) -> list[
 
 
 def find_choice(job: Job, method: str, selector: str | Selector | None = None) -> ResolvedMethod:
-    """A choice by name: one of the registered methods, or a score or list that the user put into the run."""
+    """Return a choice by name: a registered method, or a score or list that the user imported into the run.
+
+    Args:
+        job: The job of the run.
+        method: Name of the method, score or list.
+        selector: Selector in place of the default one.
+
+    Raises:
+        MosoError: ``unknown-name``.
+    """
     known = methods()
     if method in known:
         return job.configuration.choice(method, selector)
@@ -66,7 +80,17 @@ def find_choice(job: Job, method: str, selector: str | Selector | None = None) -
 
 
 def import_scores(job: Job, name: str, path: Path, hard: Hard | None = None) -> None:
-    """Put a score of the user's into the run, the same under every seed."""
+    """Import a user's score into the run, the same for every seed.
+
+    Args:
+        job: The job of the run.
+        name: Name to give to the score.
+        path: File of the score.
+        hard: Which end of the score means hard samples; None if neither.
+
+    Raises:
+        MosoError: ``setting-invalid``, ``name-taken``, and those of `read_imported_scores`.
+    """
     _check_name(name)
     values = read_imported_scores(path, job.data.train)
     for seed in job.configuration.all_seeds():
@@ -80,11 +104,23 @@ def import_scores(job: Job, name: str, path: Path, hard: Hard | None = None) -> 
 
 
 def import_list(job: Job, name: str, path: Path) -> tuple[ResolvedMethod, float]:
-    """Put a list of the user's into the run as a selection, the same under every seed; and the ratio it removes."""
+    """Import a user's list of kept samples as a selection, the same for every seed.
+
+    Args:
+        job: The job of the run.
+        name: Name to give to the list.
+        path: File of the list.
+
+    Returns:
+        The choice, and the share of samples that the list removes.
+
+    Raises:
+        MosoError: ``setting-invalid``, ``name-taken``, and those of `read_imported_list`.
+    """
     _check_name(name)
     train = job.data.train
     kept = read_imported_list(path, train)
-    # A list as long as what a ratio of the run keeps belongs to that ratio.
+    # A list of the size that a ratio of the run keeps counts as that ratio.
     ratios = (one for one in job.configuration.ratios if kept_count(len(train), one) == len(kept))
     ratio = next(ratios, 1 - len(kept) / len(train))
     stays = np.isin(np.arange(len(train)), kept)
@@ -99,13 +135,13 @@ def import_list(job: Job, name: str, path: Path) -> tuple[ResolvedMethod, float]
 
 
 def listed(name: str) -> ResolvedMethod:
-    """The choice that a list of the user's is."""
+    """Return the choice of an imported list."""
     selector = Selector(LISTED, "what the user says", _is_there, frozenset())
     return ResolvedMethod(name, None, selector, Settings(), Settings(), is_own=True)
 
 
 def ratios_of(job: Job, choice: ResolvedMethod, ratios: Sequence[float] = ()) -> Sequence[float]:
-    """The ratios a choice is made at: those asked for, those of the run, or what a list of the user's removes."""
+    """Return the ratios of a choice: those given or those of the run; for an imported list, the share it removes."""
     if choice.selector.name != LISTED:
         return ratios or job.configuration.ratios
     mine = (one for one in all_selections(job.directory.root) if one.method == choice.method)
@@ -113,7 +149,19 @@ def ratios_of(job: Job, choice: ResolvedMethod, ratios: Sequence[float] = ()) ->
 
 
 def read_imported_scores(path: Path, samples: Samples) -> NDArray[np.float64]:
-    """A score of the user's in data set order, one finite number for every sample."""
+    """Read a user's score.
+
+    Args:
+        path: An npy, Parquet or CSV file.
+        samples: The samples of the data set.
+
+    Returns:
+        One finite float per sample, in dataset order, shape ``[samples]``.
+
+    Raises:
+        MosoError: ``file-unreadable``, ``shape-mismatch``, ``length-mismatch``, ``values-not-finite``,
+            ``ids-not-unique``, ``sample-unknown``, ``column-type``, ``data-ambiguous``.
+    """
     if path.suffix == ".npy":
         values = _array(path, "a score")
         if values.ndim != 1 or values.dtype.kind not in "fiu":
@@ -136,7 +184,19 @@ def read_imported_scores(path: Path, samples: Samples) -> NDArray[np.float64]:
 
 
 def read_imported_list(path: Path, samples: Samples) -> NDArray[np.int64]:
-    """The positions that a list of the user's keeps, ascending, none twice."""
+    """Read a user's list of kept samples.
+
+    Args:
+        path: An npy, Parquet, CSV or text file.
+        samples: The samples of the data set.
+
+    Returns:
+        The kept positions, ascending, each once.
+
+    Raises:
+        MosoError: ``file-unreadable``, ``shape-mismatch``, ``sample-unknown``, ``ids-not-unique``, ``data-empty``,
+            ``column-missing``, ``column-type``.
+    """
     if path.suffix == ".npy":
         values = _array(path, "a list")
         if values.dtype == bool and values.shape == (len(samples),):

@@ -1,4 +1,4 @@
-"""A job: a run directory together with everything the pieces of its work need at hand."""
+"""A job: a run directory together with the data, networks and settings that its pieces of work need."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -37,7 +37,13 @@ ModelFactory = Callable[[int], nn.Module]
 
 @dataclass(frozen=True)
 class Runtime:
-    """How the work is done without changing its result; a `team` of processes changes it by rounding alone."""
+    """Settings that change how the work is done but not its result.
+
+    Attributes:
+        loader_workers: Number of processes that load data; 0 loads in the working process.
+        checkpoint_seconds: Seconds between two checkpoints.
+        team: Processes that work together (torchrun); a team changes results by rounding only.
+    """
 
     loader_workers: int = 0
     checkpoint_seconds: float = 10.0
@@ -48,7 +54,13 @@ class Runtime:
 class Job:
     """The data with its task, and the networks of one run.
 
-    `build` and `own_risk` are given where the user brought their own; otherwise they follow from the configuration.
+    Attributes:
+        directory: The run directory.
+        configuration: The settings of the run.
+        data: The data set.
+        build: Builds the user's own network from a seed; None builds the network of the configuration.
+        runtime: How the work is done.
+        own_risk: The user's own risk; None takes the risk of the configuration.
     """
 
     directory: RunDirectory
@@ -63,22 +75,33 @@ class Job:
     def open(
         cls, place: Path | RunDirectory, configuration: Configuration | None = None, runtime: Runtime | None = None
     ) -> "Job":
-        """The job of a run directory whose data can be opened by name."""
+        """Open the job of a run directory whose data can be opened by name.
+
+        Args:
+            place: The run directory.
+            configuration: Settings of a new run; None reads those of the directory.
+            runtime: How the work is done.
+        """
         directory = RunDirectory(place) if isinstance(place, Path) else place
         configuration = configuration or directory.configuration()
         return cls(directory, configuration, load_data(configuration), runtime=runtime or Runtime())
 
     @property
     def device(self) -> torch.device:
-        """Where networks compute; refused on a machine that has no such device."""
+        """The device of the networks; raises ``device-unavailable`` if this machine does not have it."""
         return available_device(self.configuration.device)
 
     def model(self, seed: int, network: str = "") -> nn.Module:
-        """A fresh network with the `w_0` of this seed, where it computes: the surrogate's, or one by name."""
+        """Return a fresh network with the initial weights `w_0` of a seed, on the device of the run.
+
+        Args:
+            seed: Seed of the initial weights.
+            network: Name of the network; empty for that of the surrogates.
+        """
         return self.built(seed, network).to(self.device)
 
     def built(self, seed: int, network: str = "") -> nn.Module:
-        """The same where it was made: a machine that only leads need not have the device."""
+        """Return the network of `model` without moving it to the device, which a machine that only leads may lack."""
         if self.build is not None:
             return self.build(seed)
         name, train = network or self.configuration.model, self.data.train
@@ -87,16 +110,20 @@ class Job:
 
     @property
     def task(self) -> Task:
-        """What is learned."""
+        """The task of the data."""
         return self.data.task
 
     @property
     def loss(self) -> Loss:
-        """What is minimised, `loss(model, batch) -> [batch]`."""
+        """The per-sample loss, `loss(model, batch) -> [batch]`."""
         return self.task.loss
 
     def risk(self) -> Risk | None:
-        """What samples are judged by where it is not the training risk of their own partition."""
+        """Return the risk that samples are judged by; None for the training risk of their partition.
+
+        Raises:
+            MosoError: ``setting-missing`` without validation data; ``settings-conflict`` without the user's own risk.
+        """
         match self.configuration.risk:
             case "train":
                 return None
@@ -117,34 +144,38 @@ class Job:
 
     @cached_property
     def metric(self) -> Metric:
-        """What a retrained network is judged by on the test."""
+        """The metric of retrained networks on the test split."""
         test = self.data.test
         assert test is not None, "only runs with a test split are judged"
         return self.task.metric(test.answers)
 
     def partitions(self, seed: int) -> list[NDArray[np.int64]]:
-        """The positions of every partition under this seed."""
-        # Held by the job itself: a cache of the class would keep every job of a long experiment alive, data and all.
+        """Return the positions of the samples of every partition of a seed, one array per partition."""
+        # Cached in the job: functools.cache on the method would keep every job of a long experiment and its data alive.
         if seed not in self._partitions:
             train = self.data.train
             self._partitions[seed] = partition(train.keys, train.labels, self.configuration.partitions, seed)
         return self._partitions[seed]
 
     def training_data(self, recipe: TrainingRecipe, positions: NDArray[np.int64], seed: int) -> TrainingData:
-        """What a network learns from: the training view of these positions."""
+        """Return the training view of these positions, augmented as the recipe says."""
         train = self.data.train
         return TrainingData(train.training_view(recipe.augmentation, seed), positions, train.keys)
 
     def total_steps(self, positions: NDArray[np.int64]) -> int:
-        """The T of a surrogate trained on these positions."""
+        """Return the number of updates T of a surrogate trained on these positions."""
         return self.configuration.surrogate.epochs * self.steps_per_epoch(positions)
 
     def steps_per_epoch(self, positions: NDArray[np.int64]) -> int:
-        """The updates a surrogate trained on these positions makes in an epoch."""
+        """Return the number of updates per epoch of a surrogate trained on these positions."""
         return max(1, -(-len(positions) // self.configuration.surrogate.batch_size))
 
     def estimator(self, seed: int) -> Estimator:
-        """How the terms of recorded steps are found."""
+        """Return the estimator that computes the terms of recorded steps.
+
+        Raises:
+            MosoError: ``stage-incomplete`` for in-run terms, which only training can collect.
+        """
         c = self.configuration
         if c.estimator == "in-run":
             raise errors.StageIncomplete(
@@ -154,7 +185,7 @@ class Job:
         return Estimator(c.estimator, c.mean_share, c.sketch_numbers, seed)
 
     def time_steps(self, positions: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
-        """The sampled time steps of a surrogate trained on these positions."""
+        """Return the sampled time steps of a surrogate trained on these positions, ascending."""
         c = self.configuration
         if c.estimator == IN_RUN:
             return counted_steps(c.surrogate.epochs, self.steps_per_epoch(positions), c.time_steps, seed, c.sampling)
@@ -162,14 +193,18 @@ class Job:
 
     @cached_property
     def parameter_filter(self) -> ParameterFilter | None:
-        """Which parameters' gradients are compared; None means all."""
+        """The filter by name of the parameters whose gradients are compared; None takes all."""
         if self.configuration.parameters == "all":
             return None
         head, _ = classifier_head(self.model(self.configuration.seed))
         return lambda name: name.startswith(f"{head}.")
 
     def check(self) -> None:
-        """Refuse what cannot work, before hours are spent on what comes before it."""
+        """Refuse impossible combinations of settings and data before any long computation starts.
+
+        Raises:
+            MosoError: ``data-changed``, ``setting-missing``, ``settings-conflict`` and others (docs/errors.md).
+        """
         c = self.configuration
         if c.by_class != self.task.by_class:
             found = "classes" if self.task.by_class else "no classes"
@@ -182,7 +217,7 @@ class Job:
             for positions in self.partitions(seed):
                 self.time_steps(positions, seed)
         for recipe in (c.surrogate, c.retraining):
-            # One batch through the training view: what it cannot do to such inputs is found out now.
+            # Augment one batch, so that an augmentation that does not fit the inputs fails now.
             self.training_data(recipe, np.arange(1), c.seed).view.batch(np.arange(1))
         self.built(c.seed)
         retrained, test = self.built(c.seed, c.retrain_model), self.data.test
@@ -192,7 +227,7 @@ class Job:
             self._check_classes(kept_count(len(self.data.train), ratio))
 
     def _check_classes(self, budget: int) -> None:
-        """Refuse a budget that leaves a class without samples where a selector goes class by class."""
+        """Refuse a budget that leaves a class without samples if a selector chooses class by class."""
         c, sizes = self.configuration, np.bincount(self.data.train.labels)
         for choice in c.choices():
             if choice.by_class():

@@ -1,9 +1,9 @@
-"""Networks that leave evidence as pieces of work: the surrogate of a partition, a reference on all of the data.
+"""Training of networks as pieces of work: the surrogate of a partition, and references trained on all data.
 
-References are what published methods take their evidence from. The first is trained like a surrogate, to the end, from
-the same recorded w_0; with a single partition it *is* that partition's surrogate. Further ones start elsewhere and are
-trained up to the early epoch, for scores that average initialisations. Each is trained only if a chosen score or
-selector needs what it leaves.
+Published methods take their evidence from references. The first reference is trained like a surrogate, to the end,
+from the same recorded w_0; with a single partition it *is* the surrogate of that partition. Further references start
+from other initialisations and are trained up to the early epoch, for scores that average initialisations. A network is
+trained only if a chosen score or selector needs its evidence.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,14 @@ from moso.training.recording import RecordTrajectory
 
 @dataclass(frozen=True)
 class TrainSurrogate(PartitionPiece):
-    """Train the surrogate of one partition; it leaves its trajectory, its history, its network and what was asked."""
+    """Train the surrogate of one partition and write its trajectory, its history and the requested evidence.
+
+    Attributes:
+        columns: Columns of training dynamics to record.
+        early: Keep the network at the early epoch.
+        final: Require the network at the end.
+        replay: Keep the checkpoints from which the adjoint replays the training.
+    """
 
     columns: tuple[str, ...] = ()
     early: bool = False
@@ -40,22 +47,22 @@ class TrainSurrogate(PartitionPiece):
 
     @property
     def name(self) -> str:
-        """The partition's name."""
+        """The name of the partition."""
         return piece_name(self.seed, self.folder)
 
     def training(self, job: Job) -> tuple[Path, Training]:
-        """The seed's folder, and what is to be trained and left."""
+        """Return the folder of the seed, and the training with its requested results."""
         home, positions = job.directory.of_seed(job.configuration, self.seed), job.partitions(self.seed)[self.part]
         replay = self.replay and not ADJOINT.is_complete(home, self.part)
         left = self.columns, self.early, self.final
         return home, Training(self.seed, self.folder, positions, self.seed, *left, replay=replay)
 
     def is_complete(self, job: Job) -> bool:
-        """Whether all is there that the training was to leave."""
+        """Return whether all requested results of the training are on disk."""
         return is_trained(*self.training(job))
 
     def perform(self, job: Job, progress: Progress) -> None:
-        """Train, unless it is trained."""
+        """Train, unless the requested results are on disk."""
         home, training = self.training(job)
         if is_trained(home, training):
             return
@@ -72,7 +79,7 @@ class TrainSurrogate(PartitionPiece):
 
 @dataclass(frozen=True)
 class TrainReference(Piece):
-    """Train a reference: the first to the end, others up to the early epoch."""
+    """Train a reference: the first (number 0) to the end, others up to the early epoch."""
 
     seed: int
     reference: int
@@ -83,22 +90,22 @@ class TrainReference(Piece):
 
     @property
     def name(self) -> str:
-        """The reference's name."""
+        """The name of the reference."""
         return piece_name(self.seed, reference_name(self.reference))
 
     def training(self, job: Job) -> tuple[Path, Training]:
-        """The seed's folder, and what is to be trained and left."""
+        """Return the folder of the seed, and the training with its requested results."""
         everything, first = np.arange(len(job.data.train)), self.reference == 0
         name, own = reference_name(self.reference), reference_seed(self.seed, self.reference)
         training = Training(self.seed, name, everything, own, self.columns, early=True, final=first, whole=first)
         return job.directory.of_seed(job.configuration, self.seed), training
 
     def is_complete(self, job: Job) -> bool:
-        """Whether all is there that the training was to leave."""
+        """Return whether all requested results of the training are on disk."""
         return is_trained(*self.training(job))
 
     def perform(self, job: Job, progress: Progress) -> None:
-        """Train, unless it is trained."""
+        """Train, unless the requested results are on disk."""
         _, training = self.training(job)
         model = at_start(job, self.seed) if self.reference == 0 else job.model(training.own_seed)
         count = f"{self.reference + 1}/{job.configuration.initialisations}"
@@ -106,16 +113,17 @@ class TrainReference(Piece):
 
 
 def reference_seed(seed: int, reference: int) -> int:
-    """The seed that addresses a reference's start, batches and augmentation: the first one's is the pipeline's own.
+    """Return the seed of initialisation, batches and augmentation of a reference; the first has the run's own seed.
 
-    >>> reference_seed(3, 0), reference_seed(3, 1) == reference_seed(3, 2)
-    (3, False)
+    Example:
+        >>> reference_seed(3, 0), reference_seed(3, 1) == reference_seed(3, 2)
+        (3, False)
     """
     return seed if reference == 0 else key(seed, "initialisation", reference) % 2**31
 
 
 def _recording(job: Job, home: Path, training: Training) -> Callback:
-    """What writes the sampled steps of a partition's training as they are made."""
+    """Return the callback that records the sampled steps of the training of a partition."""
     c = job.configuration
     recorder = Recorder(
         home / "trajectory" / training.name,

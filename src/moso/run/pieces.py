@@ -1,7 +1,7 @@
-"""A piece of a run's work: what can be done on its own, by any process, again after a kill.
+"""A piece of work of a run: independent, performed by any process, and repeatable after a kill.
 
-A piece writes its result where the run directory says and is complete when that is there. It finds what it needs in the
-job; executors know nothing of what it does. One class per kind: networks (`network_pieces.py`), evidence
+A piece writes its result into the run directory and is complete when the result is there. It takes its inputs from the
+job; executors do not depend on what a piece does. One class per kind: networks (`network_pieces.py`), evidence
 (`evidence_pieces.py`), shards of scoring (`sharding.py`), retrainings (`retraining_piece.py`).
 """
 
@@ -17,26 +17,26 @@ from moso.run.profiling import record_cost
 from moso.training.loop import threads
 
 _STAGE_LABELS: dict[Stage, str] = {"train": "all networks", "score": "all scoring", "evaluate": "all retraining"}
-# Folders of what is large and of one partition.
+# Folders of large files that belong to one partition.
 _LARGE = {"trajectory", "replay", "shards"}
 
 
 class Piece(ABC):
-    """A piece of work: a small frozen dataclass that says what is done and on what; processes pickle it."""
+    """A piece of work: a small frozen dataclass, pickled for other processes, that names the work and its inputs."""
 
     stage: Stage = "score"
     shards_read: tuple[str, ...] = ()
-    """How the names of those files begin that other pieces left in a folder of shards for this one."""
+    """Prefixes of the files in a folder of shards that this piece reads."""
 
     @property
     @abstractmethod
     def kind(self) -> str:
-        """The kind of work, as events and signs of life call it."""
+        """The kind of work, as events and heartbeats name it."""
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """What this very piece is called."""
+        """The name of the piece, unique among those of its kind."""
 
     @abstractmethod
     def perform(self, job: Job, progress: Progress) -> None:
@@ -44,24 +44,24 @@ class Piece(ABC):
 
     @abstractmethod
     def is_complete(self, job: Job) -> bool:
-        """Whether its result is there."""
+        """Return whether the result is on disk."""
 
     @property
     def folder(self) -> str:
-        """The folder of the partition that it works on; empty if it is about no partition alone."""
+        """The folder of the partition that it works on; empty if it does not belong to one partition."""
         return ""
 
     @property
     def label(self) -> str:
-        """What a person calls its stage."""
+        """The name of the stage, for people."""
         return _STAGE_LABELS[self.stage]
 
     def is_shared(self, job: Job) -> bool:
-        """Whether all processes of a team do it together."""
+        """Return whether all processes of a team do the piece together."""
         return self.stage != "score"
 
     def wants(self, file: str) -> bool:
-        """Whether it may look at a file of the run: what is large is for the pieces of its own partition alone."""
+        """Return whether the piece may read a file of the run; large files are for pieces of the same partition."""
         *folders, last = file.split("/")
         if not _LARGE & set(folders):
             return True
@@ -70,19 +70,25 @@ class Piece(ABC):
 
 @dataclass(frozen=True)
 class PartitionPiece(Piece):
-    """A piece of one partition's work."""
+    """A piece of work on one partition."""
 
     seed: int
     part: int
 
     @property
     def folder(self) -> str:
-        """The partition's folder."""
+        """The folder of the partition."""
         return part_name(self.part)
 
 
 def perform(job: Job, piece: Piece, progress: Progress) -> None:
-    """Do a piece of work with the configured number of threads."""
+    """Perform a piece with the configured number of threads; write heartbeats and record its cost.
+
+    Args:
+        job: The job of the run.
+        piece: The piece.
+        progress: Called as work advances.
+    """
     seen = heartbeat(job.directory, piece.kind, piece.name, progress, job.runtime.checkpoint_seconds)
     with (
         job.directory.shared(piece.wants),

@@ -1,7 +1,7 @@
-"""What a stretch of work takes: seconds, and the most memory it held beyond what the process held before.
+"""Cost of a block of work: seconds, and the peak of resident memory beyond what the process held before.
 
-Linux keeps a process's largest resident set and lets the process itself put it back to the present one; that costs
-nothing while the work goes on. Elsewhere memory is not measured.
+Linux tracks the peak resident set of a process and lets the process reset the peak, which costs nothing during the
+work. On other systems memory is not measured.
 """
 
 import time
@@ -17,13 +17,14 @@ _RESET = Path("/proc/self/clear_refs")
 
 @contextmanager
 def measuring(note: Callable[[float, int | None], None]) -> Iterator[None]:
-    """Call `note(seconds, peak_bytes)` after the work, if it ends well; without a peak where it cannot be known.
+    """Call `note(seconds, peak_bytes)` after the block succeeds; the peak is None where it cannot be measured.
 
-    Work that nests inside other measured work puts the outer peak back: measure the pieces, not the whole.
+    Do not nest: an inner measurement resets the peak of the outer one.
 
-    >>> with measuring(lambda seconds, peak: print(seconds >= 0, peak is None or peak >= 0)):
-    ...     pass
-    True True
+    Example:
+        >>> with measuring(lambda seconds, peak: print(seconds >= 0, peak is None or peak >= 0)):
+        ...     pass
+        True True
     """
     before = _reset_peak()
     started = time.monotonic()
@@ -34,7 +35,7 @@ def measuring(note: Callable[[float, int | None], None]) -> Iterator[None]:
 
 @contextmanager
 def record_cost(directory: RunDirectory, what: str, piece: str) -> Iterator[None]:
-    """Measure a stretch of work and note it among the run's events as `measured`; the last note of a piece counts."""
+    """Measure a block of work and record an event `measured`; the last event of a piece counts."""
 
     def note(seconds: float, peak: int | None) -> None:
         directory.event("measured", what=what, piece=piece, seconds=round(seconds, 4), peak=peak)
@@ -48,7 +49,7 @@ def _reset_peak() -> int | None:
         _RESET.write_text("5")
         return _resident("VmRSS")
     except (OSError, ValueError):
-        return None  # no Linux, or one that does not allow it
+        return None  # not Linux, or a Linux that forbids resetting the peak
 
 
 def _resident(name: str) -> int:

@@ -1,4 +1,4 @@
-"""A retraining as a piece of work: a fresh network on what a selection keeps, on all data or as a baseline, tested."""
+"""A retraining as a piece of work: train a fresh network on kept samples, on all data or as a baseline, and test it."""
 
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -23,7 +23,7 @@ from moso.training.recording import ShowProgress
 
 @dataclass(frozen=True)
 class Retrain(Piece):
-    """Retrain and test one retraining of the run."""
+    """Train and test the network of one retraining."""
 
     retraining: Retraining
 
@@ -32,15 +32,15 @@ class Retrain(Piece):
 
     @property
     def name(self) -> str:
-        """The retraining's digest."""
+        """The hash of the retraining."""
         return self.retraining.digest()
 
     def is_complete(self, job: Job) -> bool:
-        """Whether the result is there."""
+        """Return whether the result is on disk."""
         return retraining_path(job.directory.root, self.retraining).exists()
 
     def perform(self, job: Job, progress: Progress) -> None:
-        """Train and test, unless the result is there."""
+        """Train and test, unless the result is on disk."""
         if self.is_complete(job):
             return
         own, recipe = self.retraining, job.configuration.retraining
@@ -88,7 +88,7 @@ def _tested(job: Job, model: nn.Module) -> dict[str, Any]:
 
 
 def _retraining_data(job: Job, retraining: Retraining, everything: TrainingData) -> tuple[TrainingData, int]:
-    """What a retraining learns from, and how many samples an epoch of it has."""
+    """Return the training data of a retraining and its number of samples per epoch."""
     if retraining.is_full_data or retraining.method == FEWER_STEPS:
         return everything, len(everything.positions)
     if retraining.method == RS2:

@@ -1,4 +1,4 @@
-"""Scoring a whole partition: by one process, or by all processes of a team with sums that are reduced between them."""
+"""Step terms of a whole partition: by one process, or by a team of processes that all-reduce their gradient sums."""
 
 import time
 
@@ -18,19 +18,19 @@ from moso.training.team import ALONE, Team
 
 
 def scoring_team(job: Job) -> Team:
-    """Who scores a partition together; the cheaper estimators keep what they know of all samples in one process."""
+    """Return the team that scores a partition; cheaper estimators keep state of all samples, so one process scores."""
     return job.runtime.team if job.configuration.estimator == "exact" else ALONE
 
 
 def score_partition(job: Job, progress: Progress, seed: int, part: int) -> None:
-    """Measure the step terms of one partition at every sampled step that has none yet."""
+    """Compute and write the step terms of partition `part` at every sampled step that has none yet."""
     team, estimator = scoring_team(job), job.estimator(seed)
     home = job.directory.of_seed(job.configuration, seed)
     trajectory = Trajectory.open(home / "trajectory" / part_name(part))
     model, positions = job.model(seed), job.partitions(seed)[part]
     label = f"scoring {part + 1}/{job.configuration.partitions}, seed {seed}"
     paths = {point.step: terms_path(home / "terms" / part_name(part), point.step) for point in trajectory}
-    # All of a team must do the same steps, and one may see a file that another does not see yet.
+    # All processes of a team must compute the same steps, but may see different files on a shared mount.
     missing = team.agreed({step for step, path in paths.items() if not path.exists()})
     for number, point in enumerate(trajectory, 1):
         if point.step in missing:
@@ -60,7 +60,7 @@ def score_partition(job: Job, progress: Progress, seed: int, part: int) -> None:
 def _terms_of_team(
     job: Job, team: Team, point: TrajectoryPoint, view: View, positions: NDArray[np.int64], seed: int
 ) -> StepTerms:
-    """The terms of a step: each process sweeps its share, sums of gradients are all-reduced, products gathered."""
+    """Compute the terms of a step: each process sweeps its share; gradient sums are all-reduced, products gathered."""
     at, load = prepared(
         job.model(seed),
         point,

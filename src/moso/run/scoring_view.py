@@ -1,4 +1,4 @@
-"""How samples and networks are seen while they are scored: as they are, or as the surrogate's training saw them."""
+"""The view of samples and networks for scoring: without augmentation, or as the training of the surrogate saw them."""
 
 from moso.data.views import View
 from moso.evidence import TrajectoryPoint
@@ -7,11 +7,11 @@ from moso.run.job import Job
 
 
 def scoring_view(job: Job, seed: int, part: int, point: TrajectoryPoint) -> tuple[View, TrajectoryPoint]:
-    """The view that a partition's samples are scored through at a time step, and the network there.
+    """Return the view of the samples of a partition at a time step, and the network at that step.
 
-    `evaluation`: samples without augmentation, batch-norm with the statistics that training had gathered. `training`:
-    samples as the epoch of the time step augmented them, and statistics of just these; so the mean gradient is that of
-    the loss which training descends, to within the noise of its mini-batches.
+    The setting `view` decides. `evaluation`: samples without augmentation, batch-norm with its running statistics.
+    `training`: samples as augmented in the epoch of the time step, and batch-norm statistics recomputed from these
+    samples; the mean gradient is then that of the loss that training minimises, up to mini-batch noise.
     """
     c = job.configuration
     if c.view == "evaluation":

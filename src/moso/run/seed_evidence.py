@@ -1,4 +1,4 @@
-"""The evidence of one seed as scores and selectors ask for it, read from the run directory when it is."""
+"""The evidence of one seed for scores and selectors, read from the run directory on demand."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class SeedEvidence:
-    """One seed of a run: a `ScoreInput`, and the `SeedRun` that kinds of evidence read from."""
+    """One seed of a run; implements `ScoreInput` for scores, and `SeedRun` for kinds of evidence."""
 
     job: Job
     seed: int
@@ -32,7 +32,7 @@ class SeedEvidence:
 
     @property
     def home(self) -> Path:
-        """Where the seed's files are."""
+        """The folder of the seed."""
         return self.job.directory.of_seed(self.settings, self.seed)
 
     @property
@@ -52,35 +52,35 @@ class SeedEvidence:
 
     @property
     def labels(self) -> NDArray[np.int64] | None:
-        """One class per sample; None where there are no classes."""
+        """One class per sample; None if the task has no classes."""
         return self.job.data.train.labels if self.job.task.by_class else None
 
     @property
     def form(self) -> Form:
-        """The form of MoSo."""
+        """The form of the MoSo score."""
         return self.settings.form
 
     @property
     def initialisations(self) -> int:
-        """How many networks are averaged by scores that average."""
+        """The number of initialisations over which averaging scores take the mean."""
         return self.settings.initialisations
 
     @property
     def partitions(self) -> Sequence[NDArray[np.int64]]:
-        """The positions of every partition's samples."""
+        """The positions of the samples, one array per partition."""
         return self.job.partitions(self.seed)
 
     def total_steps(self, part: int) -> int:
-        """The updates of a partition's surrogate."""
+        """Return the number of updates of the surrogate of partition `part`."""
         return self.job.total_steps(self.partitions[part])
 
     def time_steps(self, part: int) -> list[int]:
-        """The sampled time steps of a partition's surrogate."""
+        """Return the sampled time steps of the surrogate of partition `part`."""
         steps: list[int] = self.job.time_steps(self.partitions[part], self.seed).tolist()
         return steps
 
     def read(self, kind: EvidenceKind[T], column: str = "") -> T:
-        """Evidence of a kind, which is read again for every score unless the kind says that it is kept."""
+        """Read evidence of a kind; kinds with `is_kept` are cached, others are read again for every score."""
         if not kind.is_kept:
             return kind.read(self, column)
         if kind.name not in self._kept:
@@ -89,7 +89,7 @@ class SeedEvidence:
         return found
 
     def for_selector(self, choice: ResolvedMethod) -> dict[str, Any]:
-        """What `moso.select` is given besides scores and ids, all that the selector asks for and nothing else."""
+        """Return the keyword arguments of `moso.select` that the selector asks for, without scores and ids."""
         asked = choice.selector.needed(choice.settings)
         hard = None if choice.score is None or "hard" not in asked else choice.score.hard
         kinds = [kind for kind in map(find_kind, asked - {"labels"}) if kind is not None]

@@ -1,14 +1,14 @@
-"""Scoring a partition in shards that can be anywhere: what lets one partition use a whole cluster.
+"""Scoring a partition in shards on any machines, so that one partition can use a whole cluster.
 
-A time step goes in four kinds of pieces, each waiting for all of the one before:
+A time step takes four kinds of pieces; each kind waits for all pieces of the kind before:
 
-    score-sums    a shard: the sum of its samples' gradients, and `|g_z|^2` of each
-    score-mean    a step: the sums added in the order of the shards, divided: the mean gradient
-    score-dots    a shard: `G . g_z` of each sample
-    score-terms   a step: both terms of all shards, in order, where whole partitions have theirs
+    score-sums    per shard: the sum of the gradients of its samples, and `|g_z|^2` of each
+    score-mean    per step: the mean gradient, from the sums added in the order of the shards
+    score-dots    per shard: `G . g_z` of each sample
+    score-terms   per step: both terms of all shards, in order, written like those of an unsharded partition
 
-What pieces leave for each other lies in `state/part-000/shards/` and goes with the last. Which samples make a shard is
-configuration and sums are added in one order, so where a shard is scored changes no bit.
+Intermediate results are in `state/part-000/shards/`, which the last piece removes. The configuration decides which
+samples make a shard, and sums are added in a fixed order, so results are identical bit for bit wherever shards run.
 """
 
 import time
@@ -40,7 +40,7 @@ _NORMS, _DOTS = "norms", "dots"
 
 @dataclass(frozen=True)
 class ShardedStep:
-    """One time step of a partition, its samples dealt into shards of consecutive positions."""
+    """One time step of a partition, with its samples split into shards of consecutive positions."""
 
     job: Job
     seed: int
@@ -49,35 +49,39 @@ class ShardedStep:
 
     @property
     def positions(self) -> NDArray[np.int64]:
-        """The samples of the partition."""
+        """The positions of the samples of the partition."""
         return self.job.partitions(self.seed)[self.part]
 
     @property
     def shards(self) -> list[NDArray[np.int64]]:
-        """The samples of every shard."""
+        """The positions of the samples, one array per shard."""
         return split_evenly(self.positions, self.job.configuration.shard_size)
 
     @property
     def home(self) -> Path:
-        """The seed's folder."""
+        """The folder of the seed."""
         return self.job.directory.of_seed(self.job.configuration, self.seed)
 
     @property
     def terms(self) -> Path:
-        """Where the step's terms go."""
+        """The path of the terms of the step."""
         return terms_path(TERMS.path(self.home, self.part), self.step)
 
     @property
     def folder(self) -> Path:
-        """Where shards leave what others wait for."""
+        """The folder of intermediate results."""
         return self.home / "state" / part_name(self.part) / "shards" / f"step-{self.step:08d}"
 
     def path(self, what: str, shard: int = 0) -> Path:
-        """Where a result of a shard is, or of the whole step."""
+        """Return the path of an intermediate result of a shard, or of the whole step."""
         return self.folder / f"{what}-{shard:05d}.safetensors"
 
     def point(self) -> TrajectoryPoint:
-        """The recorded step."""
+        """Return the recorded step.
+
+        Raises:
+            MosoError: ``stage-incomplete`` if the step was not recorded.
+        """
         folder = self.home / "trajectory" / part_name(self.part)
         for point in Trajectory.open(folder):
             if point.step == self.step:
@@ -85,7 +89,7 @@ class ShardedStep:
         raise errors.StageIncomplete(f"{folder} has no step {self.step}; run `moso train` first")
 
     def opened(self, point: TrajectoryPoint) -> tuple[Point, Load]:
-        """The network at the step, and how its samples come in batches."""
+        """Return the network at the step, and the function that loads positions in batches."""
         job = self.job
         return prepared(
             job.model(self.seed),
@@ -101,7 +105,7 @@ class ShardedStep:
 
 @dataclass(frozen=True)
 class _StepPiece(PartitionPiece):
-    """A piece of one time step: of all shards together."""
+    """A piece of one time step, for all shards together."""
 
     step: int
 
@@ -111,23 +115,23 @@ class _StepPiece(PartitionPiece):
         return piece_name(self.seed, f"{self.folder}/step-{self.step:08d}/{self.kind}")
 
     def perform(self, job: Job, progress: Progress) -> None:
-        """Do it, and note what it took."""
+        """Do the work and record its seconds."""
         whole, started = ShardedStep(job, self.seed, self.part, self.step), time.monotonic()
         self.work(whole)
         computed(job, "score", piece_name(self.seed, self.folder), time.monotonic() - started)
 
     def is_complete(self, job: Job) -> bool:
-        """Whether the result is there, or is of no more use."""
+        """Return whether the result is on disk or no longer needed."""
         whole = ShardedStep(job, self.seed, self.part, self.step)
         return whole.terms.exists() or self.result(whole).exists()
 
     def result(self, whole: ShardedStep) -> Path:
-        """Where its result goes."""
+        """Return the path of the result."""
         return whole.path(self.kind.removeprefix("score-"))
 
     @abstractmethod
     def work(self, whole: ShardedStep) -> None:
-        """Do it."""
+        """Compute and write the result."""
 
 
 @dataclass(frozen=True)
@@ -138,16 +142,16 @@ class _ShardPiece(_StepPiece):
 
     @property
     def name(self) -> str:
-        """The step's name and the shard."""
+        """The name of the step and the number of the shard."""
         return f"{super().name}-{self.shard:05d}"
 
     def result(self, whole: ShardedStep) -> Path:
-        """Where its result goes."""
+        """Return the path of the result."""
         return whole.path(self.kind.removeprefix("score-"), self.shard)
 
 
 class SumShard(_ShardPiece):
-    """The sum of the gradients of a shard's samples, and their squared norms."""
+    """Compute the sum of the gradients of the samples of a shard, and their squared norms."""
 
     kind = "score-sums"
 
@@ -162,13 +166,13 @@ class SumShard(_ShardPiece):
 
 
 class MeanOfShards(_StepPiece):
-    """The mean gradient of a partition from the sums of its shards, added in their order."""
+    """Compute the mean gradient of a partition from the sums of its shards, added in their order."""
 
     kind = "score-mean"
     shards_read = ("sums-",)
 
     def work(self, whole: ShardedStep) -> None:
-        """Add and divide."""
+        """Add the sums and divide by the number of samples."""
         job = whole.job
         at = Point.of(job.model(self.seed), job.loss, None, job.parameter_filter)
         total: dict[str, torch.Tensor] = {}
@@ -181,7 +185,7 @@ class MeanOfShards(_StepPiece):
 
 
 class DotsOfShard(_ShardPiece):
-    """The products of the mean gradient with the gradients of a shard's samples."""
+    """Compute the products of the mean gradient with the gradients of the samples of a shard."""
 
     kind = "score-dots"
     shards_read = ("mean-",)
@@ -197,18 +201,18 @@ class DotsOfShard(_ShardPiece):
 
 
 class TermsOfShards(_StepPiece):
-    """The terms of a step from those of its shards, which are of no more use then."""
+    """Collect the terms of a step from its shards, and remove the intermediate results."""
 
     kind = "score-terms"
     shards_read = ("sums-", "dots-")
 
     def is_complete(self, job: Job) -> bool:
-        """Whether the terms are there and what shards left is gone."""
+        """Return whether the terms are on disk and the intermediate results are removed."""
         whole = ShardedStep(job, self.seed, self.part, self.step)
         return whole.terms.exists() and not whole.folder.exists()
 
     def work(self, whole: ShardedStep) -> None:
-        """Write the terms in the order of the shards, and clear away."""
+        """Write the terms in the order of the shards, and remove the intermediate results."""
         if not whole.terms.exists():
             point, shards = whole.point(), range(len(whole.shards))
             norms = [read_state(whole.path("sums", shard))[0][_NORMS].numpy() for shard in shards]
@@ -221,10 +225,11 @@ class TermsOfShards(_StepPiece):
 
 
 def sharded_rounds(job: Job) -> Iterator[list[Piece]]:
-    """The rounds of sharded scoring in order; the pieces of one can be done side by side, when those before are done.
+    """Yield the rounds of sharded scoring; the pieces of a round run in parallel, after all earlier rounds.
 
-    The same numbered step of all partitions goes together, and the products of one step with the sums of the next: few
-    rounds have nothing but one small piece for a whole cluster, and no more sums are kept than those of two steps each.
+    A round covers the step of the same number in all partitions, and joins the products of one step with the sums of
+    the next. So few rounds leave a cluster idle with a single small piece, and the sums of at most two steps per
+    partition are kept.
     """
     steps = {
         (seed, part): job.time_steps(positions, seed).tolist()

@@ -1,4 +1,4 @@
-"""The stages of a run, each of which does what is not done yet: train, score, select, evaluate."""
+"""The stages of a run: train, score, select, evaluate. Each stage performs the pieces that are not complete yet."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,22 +36,25 @@ from moso.run.training import record_initial_state
 from moso.run.work_plan import measuring, training
 from moso.selection import select
 
-# By name, or resolved.
+# A method and selector, resolved or by name.
 Chosen = ResolvedMethod | Pair
 
 
 class Executor(Protocol):
-    """Where pieces run."""
+    """Runs pieces somewhere: in this process, in others, on a cluster."""
 
     def run(self, job: Job, pieces: Sequence[Piece]) -> None:
-        """Do all pieces, in any order and side by side; the first error stops the rest and is raised."""
+        """Perform all pieces, in any order and in parallel; the first error stops the rest and is raised."""
 
 
 def begin(job: Job) -> None:
-    """See that the plan can work and that the directory and the data are those the run began with.
+    """Check that the run is possible and that directory and data are unchanged since its start; write the manifest.
 
-    Nothing is written before all of it is found in order, and nothing is worked on before others can see what this
-    is. The caller holds the directory's lock.
+    All checks come before the first write, and the manifest is pushed before any work. The caller holds the lock of the
+    directory.
+
+    Raises:
+        MosoError: ``data-changed``, ``run-differs``, ``not-a-run``, and those of `Job.check`.
     """
     job.check()
     for kind in needed_kinds(job.configuration.needs()):
@@ -98,12 +101,24 @@ def _drawn_ids(job: Job) -> list[int | str]:
 
 
 def train_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = ()) -> None:
-    """Train the networks that leave what these choices need, under all seeds; without any, those of the run."""
+    """Train the networks whose evidence these choices need, for all seeds.
+
+    Args:
+        job: The job of the run.
+        executor: Runs the pieces.
+        choices: Methods and selectors; none stands for those of the run.
+    """
     _train(job, executor, all_needs(find_choices(job, choices)))
 
 
 def score_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = ()) -> None:
-    """Gather the evidence that these choices need and write their scores under all seeds."""
+    """Collect the evidence that these choices need and write their scores for all seeds.
+
+    Args:
+        job: The job of the run.
+        executor: Runs the pieces.
+        choices: Methods and selectors; none stands for those of the run.
+    """
     chosen = find_choices(job, choices)
     gather(job, executor, all_needs(chosen))
     for seed in job.configuration.all_seeds():
@@ -111,7 +126,7 @@ def score_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = ()) ->
 
 
 def gather(job: Job, executor: Executor, needs: frozenset[str]) -> None:
-    """See that evidence of these names is there: train what has to leave it, measure what has to be measured."""
+    """Train networks and measure evidence until the evidence of these names is on disk."""
     _train(job, executor, needs)
     if TERMS.name in needs and job.configuration.shard_size:
         _score_shards(job, executor)
@@ -119,7 +134,7 @@ def gather(job: Job, executor: Executor, needs: frozenset[str]) -> None:
 
 
 def _score_shards(job: Job, executor: Executor) -> None:
-    """Measure the step terms of all partitions shard by shard, wherever the shards are."""
+    """Compute the step terms of all partitions shard by shard."""
     waiting = [[piece for piece in one if not piece.is_complete(job)] for one in sharded_rounds(job)]
     if any(waiting):
         job.directory.event("begun", stage="score", pieces=sum(map(len, waiting)))
@@ -136,7 +151,16 @@ def _train(job: Job, executor: Executor, needs: frozenset[str]) -> None:
 
 
 def select_stage(job: Job, choices: Sequence[Chosen] = (), ratios: Sequence[float] = ()) -> None:
-    """Choose what each of these choices keeps at each ratio under each seed; a list of the user's is chosen already."""
+    """Select the kept samples per choice, ratio and seed; imported lists are selections already.
+
+    Args:
+        job: The job of the run.
+        choices: Methods and selectors; none stands for those of the run.
+        ratios: Shares of samples to remove; none stands for those of the run.
+
+    Raises:
+        MosoError: ``stage-incomplete`` if scores or evidence are missing.
+    """
     c, train = job.configuration, job.data.train
     chosen = [choice for choice in find_choices(job, choices) if choice.selector.name != LISTED]
     for choice in chosen:
@@ -171,7 +195,7 @@ def select_stage(job: Job, choices: Sequence[Chosen] = (), ratios: Sequence[floa
 
 
 def _check_evidence(job: Job, choice: ResolvedMethod) -> None:
-    """Refuse to choose without what the selector needs, with the command that brings it."""
+    """Refuse a choice whose selector lacks evidence; the message names the command that collects it."""
     asked = choice.selector_needs() - {"labels"}
     pieces = [*training(job, asked), *measuring(job, asked)]
     if not all(piece.is_complete(job) for piece in pieces):
@@ -183,7 +207,17 @@ def _check_evidence(job: Job, choice: ResolvedMethod) -> None:
 
 
 def evaluate_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = (), ratios: Sequence[float] = ()) -> None:
-    """Retrain on what every selection keeps, and on all data; test each."""
+    """Retrain on the samples that every selection keeps and on all data, and test each network.
+
+    Args:
+        job: The job of the run.
+        executor: Runs the pieces.
+        choices: Methods and selectors; none stands for those of the run.
+        ratios: Shares of samples to remove; none stands for those of the run.
+
+    Raises:
+        MosoError: ``split-missing`` without test data.
+    """
     if job.data.test is None:
         raise errors.SplitMissing("there is no test data to measure anything on")
     _perform(job, executor, "evaluate", evaluation_pieces(job, choices, ratios))
@@ -191,7 +225,7 @@ def evaluate_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = (),
 
 
 def evaluation_pieces(job: Job, choices: Sequence[Chosen] = (), ratios: Sequence[float] = ()) -> list[Piece]:
-    """The retrainings of this run, its baselines among them, full data first."""
+    """Return the retrainings of this run including baselines, full data first."""
     c, chosen = job.configuration, find_choices(job, choices)
     retrainings = []
     for seed in c.all_seeds():
@@ -207,13 +241,13 @@ def evaluation_pieces(job: Job, choices: Sequence[Chosen] = (), ratios: Sequence
             retrainings += [
                 Retraining(name, "none", ratio, seed, network, c.recipe, c.match) for name in c.retrained_baselines()
             ]
-    # The longest first, so that no worker is left alone with one at the end.
+    # The longest first, so that the other workers do not idle at the end while one finishes a long retraining.
     retrainings.sort(key=lambda retraining: retraining.ratio)
     return [Retrain(retraining) for retraining in retrainings]
 
 
 def _perform(job: Job, executor: Executor, stage: str, pieces: list[Piece]) -> None:
-    """Do what is not done yet of a stage; pieces that need what others leave come in a later call."""
+    """Perform the incomplete pieces of a stage; pieces that depend on others belong in a later call."""
     open_pieces = [piece for piece in pieces if not piece.is_complete(job)]
     assert all(piece.stage == stage for piece in pieces), "a stage has pieces of its own"
     if open_pieces:
@@ -231,12 +265,16 @@ def _stage_done(job: Job, stage: str) -> None:
     job.directory.push()
 
 
-# What the user brings: its name and its file.
+# Scores or lists to import: name and file of each.
 Named = Sequence[tuple[str, Path]]
 
 
 def check_own(job: Job, scores: Named, lists: Named) -> None:
-    """Refuse scores and lists that cannot be read, before anything is computed."""
+    """Refuse scores and lists of the user that cannot be read, before anything is computed.
+
+    Raises:
+        MosoError: Those of `read_imported_scores` and `read_imported_list`.
+    """
     for _, file in scores:
         read_imported_scores(file, job.data.train)
     for _, file in lists:
@@ -244,19 +282,26 @@ def check_own(job: Job, scores: Named, lists: Named) -> None:
 
 
 def compare(job: Job, executor: Executor, scores: Named = (), lists: Named = ()) -> None:
-    """Train, score, select and retrain; what is done already is not done again."""
+    """Train, score, select and retrain; complete pieces are skipped.
+
+    Args:
+        job: The job of the run.
+        executor: Runs the pieces.
+        scores: Scores of the user to compare with.
+        lists: Lists of kept samples of the user to compare with.
+    """
     c = job.configuration
     for name, file in scores:
         import_scores(job, name, file)
     own = [find_choice(job, name, selector) for name, _ in scores for selector in c.selectors or (None,)]
     kept = [import_list(job, name, file) for name, file in lists]
-    # What cannot be is refused now, before hours of training.
+    # Refuses impossible choices now, before hours of training.
     choices = find_choices(job, [*c.choices(), *own])
     train_stage(job, executor, choices)
     score_stage(job, executor, choices)
     select_stage(job, choices)
     evaluate_stage(job, executor, [*choices, *(choice for choice, _ in kept)])
-    # A list of a size of its own needs random selections of that size to be held against.
+    # A list whose size matches no ratio of the run is compared with random selections of the same size.
     sizes = sorted({ratio for _, ratio in kept} - set(c.ratios))
     if sizes:
         random = [choice for choice in choices if choice.method == RANDOM]

@@ -1,7 +1,7 @@
-"""Training a network that leaves evidence: one partition's surrogate, or a reference on all of the data.
+"""Training a network for evidence: the surrogate of a partition, or a reference on all data.
 
-What it leaves lies below the seed's folder: `state/NAME/` has its history, the network at its early epoch and at the
-end, and where to go on after a kill; `dynamics/NAME/` what it said about its samples on the way.
+Results are below the folder of the seed: `state/NAME/` has the history, the network at the early epoch and at the end,
+and the checkpoint to resume from; `dynamics/NAME/` has the training dynamics (outputs per sample and epoch).
 """
 
 import json
@@ -39,11 +39,18 @@ _PURPOSE = "purpose.json"
 
 @dataclass(frozen=True)
 class Training:
-    """A network to be trained: on what, from where, and what it is to leave.
+    """A network to train: its data, its seeds and the evidence to keep.
 
-    `columns` are those of its dynamics, `early` and `final` the networks that must be there afterwards, `replay` says
-    that the adjoint will run it again. `whole` says whether it is trained to the end or up to the early epoch. `seed`
-    is that of the pipeline, `own_seed` that of its batches.
+    Attributes:
+        seed: Seed of the run, which decides the folder.
+        name: Name of the network.
+        positions: Positions of the training samples.
+        own_seed: Seed of batches and augmentation.
+        columns: Columns of training dynamics to record.
+        early: Require the network at the early epoch.
+        final: Require the network at the end.
+        whole: Train to the end; otherwise up to the early epoch.
+        replay: Keep the checkpoints from which the adjoint replays the training.
     """
 
     seed: int
@@ -58,25 +65,25 @@ class Training:
 
 
 def network_name(job: Job, initialisation: int) -> str:
-    """Whose network a reference is: with one partition, its surrogate has seen all of the data and is the first one."""
+    """Return the name of the network of a reference; with one partition, its surrogate is the first reference."""
     one = job.configuration.partitions == 1 and initialisation == 0
     return part_name(0) if one else reference_name(initialisation)
 
 
 def initial_state_path(job: Job, seed: int) -> Path:
-    """Where the one recorded w_0 of a seed is."""
+    """Return the path of the recorded initial weights w_0 of a seed."""
     return job.directory.of_seed(job.configuration, seed) / "state" / "initial.safetensors"
 
 
 def record_initial_state(job: Job, seed: int) -> None:
-    """Record w_0 once, before the first network is trained."""
+    """Write the initial weights w_0 of a seed, once, before the first network is trained."""
     path = initial_state_path(job, seed)
     if not path.exists():
         write_state(path, job.built(seed).state_dict(), {"step": 0})
 
 
 def at_start(job: Job, seed: int) -> nn.Module:
-    """A network at the recorded w_0 of this seed, from which every surrogate and the first reference start."""
+    """Return a network with the recorded w_0 of a seed, from which every surrogate and the first reference start."""
     model = job.model(seed)
     state, _ = read_state(initial_state_path(job, seed))
     model.load_state_dict(state)
@@ -84,7 +91,7 @@ def at_start(job: Job, seed: int) -> nn.Module:
 
 
 def is_trained(home: Path, training: Training) -> bool:
-    """Whether all is there that a training was to leave."""
+    """Return whether all requested results of a training are on disk."""
     if not (home / "state" / training.name / "history.json").exists():
         return False
     wanted: dict[Moment, bool] = {"early": training.early, "final": training.final}
@@ -99,7 +106,7 @@ def is_trained(home: Path, training: Training) -> bool:
 
 
 def _can_be_replayed(home: Path, name: str) -> bool:
-    # The last checkpoint is written last; all of them go when the adjoint is there.
+    # The checkpoint of the last step is written last; all are removed once the adjoint is computed.
     written = sorted(replay_folder(home, name).glob("step-*.safetensors"))
     total = json.loads((home / "state" / name / "history.json").read_text(encoding="utf-8"))["total_steps"]
     return bool(written and written[-1] == point_path(replay_folder(home, name), total))
@@ -114,18 +121,24 @@ def train_network(
     label: str,
     recording: Callback | None = None,
 ) -> None:
-    """Train a network unless it is trained; it leaves what it was asked for and nothing else.
+    """Train a network unless its results are on disk, and write the requested results only.
 
-    `recording` collects what scores of the whole run need.
+    Args:
+        job: The job of the run.
+        progress: Called as training advances.
+        training: The network and the requested results.
+        model: The network at its initial weights; trained in place.
+        label: Name of the training, for people.
+        recording: Callback that records the trajectory or in-run terms.
     """
     home = job.directory.of_seed(job.configuration, training.seed)
     if is_trained(home, training):
         return
     if is_trained(home, replace(training, early=False)):
-        # All but the network at the early epoch is there: the same training again, just so far.
+        # Only the network at the early epoch is missing: repeat the same training up to that epoch.
         training, recording = replace(training, columns=(), final=False, whole=False), None
     elif is_trained(home, replace(training, early=False, replay=False)):
-        # All but the checkpoints is there, or all but both: the same training again, to the end.
+        # Only the checkpoints for the replay, or those and the early network, are missing: repeat the whole training.
         training, recording = replace(training, columns=()), None
     folder = home / "state" / training.name
     recipe, per_epoch = job.configuration.surrogate, job.steps_per_epoch(training.positions)
@@ -157,19 +170,19 @@ def train_network(
 
 
 def _position(folder: Path, training: Training) -> Path:
-    """Where the training goes on after a kill; a position on the way to something else is no use and goes."""
+    """Return the path of the checkpoint to resume from; remove a checkpoint of a training with other results."""
     position, purpose = folder / "position.safetensors", folder / _PURPOSE
     wanted: dict[str, Any] = {"columns": sorted(training.columns), "early": training.early, "whole": training.whole}
     if training.replay:
         wanted["replay"] = True
     if position.exists() and not (purpose.exists() and json.loads(purpose.read_text(encoding="utf-8")) == wanted):
-        position.unlink(missing_ok=True)  # another process of a team may have been quicker
+        position.unlink(missing_ok=True)  # another process of a team may have removed it
     write_json(purpose, wanted)
     return position
 
 
 def _recorders(job: Job, home: Path, training: Training, early_step: int, recording: Callback | None) -> list[Callback]:
-    """What writes, while a network trains, all that the training is to leave."""
+    """Return the callbacks that write the requested results while a network trains."""
     found = [] if recording is None else [recording]
     if training.columns:
         train, folder = job.data.train, dynamics_folder(home, training.name)
@@ -186,7 +199,7 @@ def _recorders(job: Job, home: Path, training: Training, early_step: int, record
 
 
 def network(job: Job, seed: int, name: str, moment: Moment) -> nn.Module:
-    """A trained network as it was at a moment of its training."""
+    """Load a trained network at a moment of its training, `early` or `final`."""
     model = job.model(seed)
     state, _ = read_state(network_path(job.directory.of_seed(job.configuration, seed), name, moment))
     model.load_state_dict(state)
@@ -194,7 +207,14 @@ def network(job: Job, seed: int, name: str, moment: Moment) -> nn.Module:
 
 
 def checkpoints(job: Job, path: Path, stage: str, name: str) -> Checkpoints:
-    """Where a training goes on after a kill, its seconds and its losses noted as they come."""
+    """Return the checkpoints from which a training resumes after a kill; they also record seconds and losses.
+
+    Args:
+        job: The job of the run.
+        path: File of the checkpoint.
+        stage: Stage that the seconds count for.
+        name: Name of the piece.
+    """
 
     def saved(seconds: float) -> None:
         computed(job, stage, name, seconds)
@@ -210,5 +230,5 @@ def checkpoints(job: Job, path: Path, stage: str, name: str) -> Checkpoints:
 
 
 def computed(job: Job, stage: str, name: str, seconds: float) -> None:
-    """Note that a piece of a stage has taken so many seconds of computation."""
+    """Record the seconds of computation of a piece of a stage as an event `computed`."""
     job.directory.event("computed", stage=stage, piece=name, seconds=round(seconds, 4))

@@ -1,4 +1,4 @@
-"""The plan: which networks have to be trained, and what measured of them, for evidence of some names to be there."""
+"""The plan: which networks to train and which evidence to measure, given the names of the needed evidence."""
 
 from moso.evidence_kinds import EvidenceKind
 from moso.evidence_kinds.registry import averages, columns, needed_kinds, needs_reference, needs_surrogates
@@ -11,7 +11,7 @@ from moso.run.pieces import Piece
 
 
 def training(job: Job, needs: frozenset[str]) -> list[Piece]:
-    """The networks to train, the longest first."""
+    """Return the networks to train, the longest training first."""
     c, found = job.configuration, list[Piece]()
     reference, shared = needs_reference(needs), c.partitions == 1
     recorded = columns(needs, DYNAMICS)
@@ -29,7 +29,7 @@ def training(job: Job, needs: frozenset[str]) -> list[Piece]:
 
 
 def measuring(job: Job, needs: frozenset[str]) -> list[Piece]:
-    """What is to be measured of networks that are trained."""
+    """Return the evidence to measure from trained networks."""
     c, kinds = job.configuration, [kind for kind in needed_kinds(needs) if kind.is_measured]
     return [
         _piece(kind, seed, index, columns(needs, kind))

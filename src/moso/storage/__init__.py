@@ -1,1 +1,1 @@
-"""Files that several processes and machines share: addresses and leases. Nobody here knows runs."""
+"""Files shared by several processes and machines: stores at addresses, and leases. Nothing here depends on runs."""

@@ -1,10 +1,11 @@
-"""A lease on a run directory: who works there, and a sign of life every few seconds.
+"""A lease on a run directory: a lock that names its holder, who renews it every few seconds (heartbeat).
 
-It ends with its holder: at once where the holder ran on this machine and is gone, otherwise when it has not been
-renewed for `EXPIRY_SECONDS`. Clocks of two machines need not agree: a lease is watched by the watcher's own clock for a
-change, and only one that is minutes old is believed to be over without watching.
+A lease ends with its holder: at once if the holder was a process of this machine that no longer exists, otherwise when
+the lease has not been renewed for `EXPIRY_SECONDS`. The clocks of two machines need not agree: a process that wants the
+lease watches it for a change by its own clock, and skips watching only if the last renewal is minutes old.
 
-Hand-made, though filelock has locks: machines that share a mount need not share its locks, and a store has none.
+Hand-made although filelock offers locks: locks are not always shared by the machines of a mount, and object stores have
+none.
 """
 
 import contextlib
@@ -26,28 +27,40 @@ __all__ = ["EXPIRY_SECONDS", "NAME", "SKEW_SECONDS", "Holder", "held", "read_hol
 
 RENEW_SECONDS = 5.0
 EXPIRY_SECONDS = 30.0
-# How far the clocks of two machines may be apart.
+# Largest difference assumed between the clocks of two machines.
 SKEW_SECONDS = 300.0
-# Interrupts like SIGINT, which a process in the background of a script ignores. Windows has SIGINT alone.
+# Interrupts the main thread like SIGINT, which background processes of a shell script ignore. Windows has only SIGINT.
 _STOP = getattr(signal, "SIGUSR1", signal.SIGINT)
 
 
 def read_holder(path: Path) -> Holder | None:
-    """Who holds the lease at this path; None where nobody does."""
+    """Return the holder of the lease at this path, or None if nobody holds it."""
     return read_lease(FileLease(path))
 
 
 @contextmanager
 def held(at: LeaseBackend | Path, expiry: float = EXPIRY_SECONDS, renew: float = RENEW_SECONDS) -> Iterator[Holder]:
-    """Hold the lease at a path or address, renewed while the work goes on; refused where somebody else holds it.
+    """Hold the lease at a path or address, and renew it until the block ends.
 
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / NAME
-    >>> with held(path) as holder:
-    ...     read_holder(path).owner == holder.owner
-    True
-    >>> path.exists()
-    False
+    Args:
+        at: The file of the lease, or another backend.
+        expiry: Seconds without renewal after which the lease of another machine has ended.
+        renew: Seconds between two renewals.
+
+    Yields:
+        This process as the holder.
+
+    Raises:
+        MosoError: ``run-locked`` if another process holds the lease, or took it over meanwhile.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / NAME
+        >>> with held(path) as holder:
+        ...     read_holder(path).owner == holder.owner
+        True
+        >>> path.exists()
+        False
     """
     backend, mine = FileLease(at) if isinstance(at, Path) else at, Holder.myself()
     with exclusive(backend.folder):
@@ -78,11 +91,11 @@ def _take(backend: LeaseBackend, mine: Holder, expiry: float) -> None:
             )
         if backend.take(mine, found):
             return
-        # Somebody was quicker; see who.
+        # Another process acquired the lease between our check and our write: read its holder.
 
 
 def _ended(backend: LeaseBackend, found: Holder, expiry: float) -> bool:
-    """Whether a lease is over: its holder is gone from this machine, or gives no sign of life."""
+    """Return whether a lease has ended: its holder no longer runs on this machine, or has stopped renewing it."""
     if found.machine == this_machine():
         return process_start(found.process) != found.started
     if time.time() - found.renewed > expiry + SKEW_SECONDS:
@@ -104,11 +117,11 @@ def _interrupt_main_thread() -> None:
     if hasattr(signal, "pthread_kill"):
         signal.pthread_kill(threading.main_thread().ident or 0, _STOP)
     else:
-        signal.raise_signal(_STOP)  # Windows: handlers run in the main thread, and wake it
+        signal.raise_signal(_STOP)  # Windows: the handler runs in the main thread and wakes it
 
 
 class _Keeping:
-    """Renews a lease from a thread of its own, and notices when somebody else has it."""
+    """Renews a lease in a background thread, and notices if another process has taken it over."""
 
     def __init__(self, backend: LeaseBackend, mine: Holder, seconds: float) -> None:
         self.backend, self.mine, self.seconds = backend, mine, seconds
@@ -118,18 +131,18 @@ class _Keeping:
         self._thread = threading.Thread(target=self._renew, daemon=True)
 
     def start(self) -> None:
-        """Renew from now on."""
+        """Start the renewals."""
         if self._main:
             self._before = signal.signal(_STOP, signal.default_int_handler)
         self._thread.start()
 
     def stop(self) -> None:
-        """Give the lease back."""
+        """Stop the renewals and release the lease."""
         self._over.set()
         self._thread.join()
         if self._main:
             signal.signal(_STOP, self._before or signal.SIG_DFL)
-        # A lease at an address that does not answer cannot be given back, and expires.
+        # A lease at an address that does not answer cannot be released, and expires.
         with contextlib.suppress(MosoError):
             found = read_lease(self.backend)
             if found is not None and found.owner == self.mine.owner:
@@ -137,12 +150,12 @@ class _Keeping:
 
     def _renew(self) -> None:
         while not self._over.wait(self.seconds):
-            # A disk that is full for a moment, or a network that is gone, costs a sign of life and not the run.
+            # A disk that is full for a moment, or a network failure, must cost one renewal and not the run.
             with contextlib.suppress(OSError, MosoError):
                 found = read_lease(self.backend)
                 if found is not None and found.owner != self.mine.owner:
                     self.lost = found
-                    if self._main:  # end the work: two writers would do everything twice
+                    if self._main:  # end the work: two writers would do the same work twice
                         _interrupt_main_thread()
                     return
                 self.mine = replace(self.mine, renewed=time.time(), renewals=self.mine.renewals + 1)

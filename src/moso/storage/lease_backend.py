@@ -1,8 +1,8 @@
-"""Where a lease on a run is written down: a file of a directory, or an object at an address.
+"""Backends of a lease on a run: a file of a directory, or an object at an address.
 
-A file is made by one process alone, because the file system says so. At an address that is not certain: some stores
-make an object only where there is none, others let the last one win. So whoever wrote its name there waits a moment
-and reads it back.
+A file system guarantees that one process alone creates a file. Stores do not always: some create an object only if none
+exists, in others the last writer wins. Therefore a process that wrote its lease to a store waits for
+`SETTLING_SECONDS` and reads it back.
 """
 
 import contextlib
@@ -19,15 +19,25 @@ from moso.files import TEMPORARY, write_text
 from moso.storage.store import Store
 
 NAME = ".lock"
-# How long a lease may stay half written: its file is made and filled in two steps.
+# How long a lease may stay incomplete: its file is created and filled in two steps.
 _FILLING_SECONDS = 1.0
-# How long somebody who writes to a store at the same moment may be on the way.
+# How long a concurrent write to a store may take to arrive.
 SETTLING_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a lease: a process, and `machine`, within which process numbers mean something."""
+    """The holder of a lease.
+
+    Attributes:
+        owner: Random id of this hold.
+        host: Name of the machine, for people.
+        machine: Identifies the PID namespace, within which `process` is unique.
+        process: PID.
+        started: Start time of the process, which tells it from a later process with the same PID.
+        renewed: Unix time of the last renewal, in seconds.
+        renewals: Number of renewals.
+    """
 
     owner: str
     host: str
@@ -39,42 +49,42 @@ class Holder:
 
     @classmethod
     def myself(cls) -> "Holder":
-        """This process, as the holder of a new lease."""
+        """Return this process as the holder of a new lease."""
         process = os.getpid()
         return cls(uuid4().hex, platform.node(), this_machine(), process, process_start(process), time.time())
 
     @property
     def text(self) -> str:
-        """A line that says all of it."""
+        """The holder as one line of JSON."""
         return json.dumps(asdict(self)) + "\n"
 
 
 class LeaseBackend(Protocol):
-    """Where one lease is written down."""
+    """The place of one lease."""
 
     @property
     def place(self) -> str:
-        """What a person calls the run."""
+        """The run's path or address, for messages."""
 
     @property
     def folder(self) -> Path:
-        """A folder that all processes of this machine have who want the lease."""
+        """A folder that is the same for all processes of this machine that compete for the lease."""
 
     def text(self) -> str | None:
-        """What is written there; None where nothing is."""
+        """Return the text of the lease, or None if there is none."""
 
     def take(self, mine: Holder, ended: Holder | None) -> bool:
-        """Write a name where none is, or where that of `ended` is; False where somebody was quicker."""
+        """Acquire the lease if it is free or held by `ended`; return False if another process acquired it first."""
 
     def renew(self, mine: Holder) -> None:
-        """Write a holder's next sign of life."""
+        """Write the renewed lease."""
 
     def clear(self) -> None:
-        """Leave nothing there."""
+        """Remove the lease."""
 
 
 def read_lease(backend: LeaseBackend) -> Holder | None:
-    """Who holds a lease; None where nobody does."""
+    """Return the holder of a lease, or None if nobody holds it."""
     until = time.monotonic() + _FILLING_SECONDS
     while True:
         late = time.monotonic() > until
@@ -83,10 +93,10 @@ def read_lease(backend: LeaseBackend) -> Holder | None:
             return None if text is None else Holder(**json.loads(text))
         except (ValueError, TypeError):
             if late:
-                return None  # killed before it was filled
+                return None  # its writer was killed before filling it
         except PermissionError:
             if late:
-                raise  # Windows refuses to read a file in the moment of its renewal, and no longer
+                raise  # Windows refuses to read a file only while it is being replaced
         time.sleep(0.05)
 
 
@@ -98,23 +108,23 @@ class FileLease:
 
     @property
     def place(self) -> str:
-        """The folder it is about."""
+        """The folder that the lease protects."""
         return str(self.path.parent)
 
     @property
     def folder(self) -> Path:
-        """The folder itself."""
+        """The folder that the lease protects."""
         return self.path.parent
 
     def text(self) -> str | None:
-        """What the file holds."""
+        """Return the text of the file, or None if there is none."""
         try:
             return self.path.read_text(encoding="utf-8")
         except FileNotFoundError:
             return None
 
     def take(self, mine: Holder, ended: Holder | None) -> bool:
-        """Make the file, after that of somebody who has ended was put aside."""
+        """Create the file, after moving an ended lease aside."""
         if self.path.exists():
             self._put_aside(ended)
         try:
@@ -125,7 +135,7 @@ class FileLease:
         return True
 
     def renew(self, mine: Holder) -> None:
-        """Write the file again."""
+        """Replace the file."""
         write_text(self.path, mine.text)
 
     def clear(self) -> None:
@@ -133,7 +143,7 @@ class FileLease:
         self.path.unlink(missing_ok=True)
 
     def _put_aside(self, ended: Holder | None) -> None:
-        """Take a lease away that has ended; of several who try, one succeeds."""
+        """Remove a lease that has ended; of several processes that try, one succeeds."""
         aside = FileLease(self.path.with_name(f"{self.path.name}.{uuid4().hex}{TEMPORARY}"))
         try:
             self.path.rename(aside.path)
@@ -141,7 +151,8 @@ class FileLease:
             return
         found = read_lease(aside)
         if found is not None and (ended is None or found.owner != ended.owner):
-            # Somebody took it between our look and our hand: theirs again, unless a third has it by now.
+            # Another process acquired the lease between our check and our rename: restore its file, unless a third
+            # process has created one by now.
             with contextlib.suppress(FileExistsError):
                 os.link(aside.path, self.path)
         aside.clear()
@@ -149,22 +160,22 @@ class FileLease:
 
 @dataclass(frozen=True)
 class StoreLease:
-    """A lease at an address; `folder` is the working copy."""
+    """A lease in an object at an address; `folder` is the working copy."""
 
     store: Store
     folder: Path
 
     @property
     def place(self) -> str:
-        """The address."""
+        """The address of the run."""
         return self.store.address
 
     def text(self) -> str | None:
-        """What the object holds."""
+        """Return the text of the object, or None if there is none."""
         return self.store.read(NAME)
 
     def take(self, mine: Holder, ended: Holder | None) -> bool:
-        """Make the object, or write over that of somebody who has ended; and see a moment later whose name is there."""
+        """Create the object or overwrite an ended lease, wait, and return whether the lease is still ours."""
         found = read_lease(self)
         if found is not None and found != ended:
             return False
@@ -175,7 +186,7 @@ class StoreLease:
         return settled is not None and settled.owner == mine.owner
 
     def renew(self, mine: Holder) -> None:
-        """Write the object again."""
+        """Overwrite the object."""
         self.store.write(NAME, mine.text)
 
     def clear(self) -> None:
@@ -184,16 +195,16 @@ class StoreLease:
 
 
 def this_machine() -> str:
-    """What is the same for two processes that can see each other's numbers, and for no others."""
+    """Return an id of the PID namespace: equal for two processes exactly if they see each other's PIDs."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
     except OSError:
-        return f"{platform.node()} {os.getpid()}"  # elsewhere nobody is recognised, and leases expire
+        return f"{platform.node()} {os.getpid()}"  # fallback without /proc: leases end by expiry only
 
 
 def process_start(process: int) -> str:
-    """When a process began, by the machine's own count; empty where it is gone."""
+    """Return the start time of a process in clock ticks since boot, or an empty text if it no longer runs."""
     try:
         line = Path(f"/proc/{process}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:

@@ -1,7 +1,7 @@
-"""Taking turns: of the processes of one machine, one at a time looks at a lease and takes it.
+"""A lock between the processes of one machine: one at a time checks and acquires a lease.
 
-A lease is taken in several steps (see who holds it, wait for a sign of life, write), and each backend is safe
-without this. Turns spare the processes of one machine from waiting for each other's signs of life.
+Acquiring a lease takes several steps (read the holder, wait for a renewal, write), and each backend is safe without
+this lock. The lock spares processes of one machine from waiting for each other's renewals.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
-# The file that Windows locks: it opens no folders.
+# The file to lock on Windows, which cannot open folders.
 TURN = ".turn"
 _WAIT_SECONDS = 0.05
 
@@ -32,9 +32,9 @@ _msvcrt = _of_the_system("msvcrt")  # Windows
 
 @contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
-    """Enter one at a time of the processes of this machine that ask for this folder; a file system may not offer it.
+    """Hold the lock of a folder against other processes of this machine; waits until it is free.
 
-    The turn ends with the process that has it.
+    The lock ends with the process that holds it. On a file system without locks this does nothing.
 
     Example:
         >>> import tempfile
@@ -70,7 +70,7 @@ def _by_msvcrt(msvcrt: ModuleType, file: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)  # which unlocks it
-        # Windows removes no file that another process has open, so nobody's turn is taken away.
+        # Windows does not remove a file that another process has open, so the lock of another process stays.
         with contextlib.suppress(OSError):
             file.unlink()
 
@@ -81,7 +81,7 @@ def _lock_first_byte(msvcrt: ModuleType, descriptor: int) -> None:
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         except OSError as problem:
             if problem.errno not in (errno.EACCES, errno.EDEADLK):
-                return  # the file system does not offer it
+                return  # the file system has no locks
             time.sleep(_WAIT_SECONDS)
         else:
             return

@@ -1,11 +1,11 @@
-"""A run at an address: the files of a run as objects that every machine sees, through fsspec.
+"""A store: files as objects at an address that every machine sees, through fsspec.
 
-Whatever fsspec opens will do: `s3://bucket/run`, `gs://...`, `file:///mnt/run`, `memory://run` within one process. An
-object is whole or not there: object stores promise that of a single upload, and elsewhere it is sent to a name of its
-own and moved. What fails for a moment is tried again, with growing pauses; but only at an address that has answered
-before, because one that never did is more likely to be wrong than to be busy.
+Any protocol of fsspec works: `s3://bucket/run`, `gs://...`, `file:///mnt/run`, `memory://run` within one process.
+Writes are atomic: object stores guarantee that for a single upload; elsewhere the object is sent to a temporary name
+and moved. Failed requests are retried with growing pauses, but only at an address that has answered before, because an
+address that never answered is more likely to be wrong than busy.
 
-Retries are hand-made, though tenacity has them: whether to try again depends on what the address did before.
+Retries are hand-made although tenacity offers them: whether to retry depends on earlier answers of the address.
 """
 
 import re
@@ -21,16 +21,16 @@ from moso import errors
 from moso.errors import MosoError
 from moso.files import TEMPORARY, replacing
 
-# Seconds before the second try, the third, and so on.
+# Seconds before the second attempt, the third, and so on.
 PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-# Where an upload is seen when it is complete, and not before.
+# Protocols with atomic uploads: an object is visible once its upload is complete.
 _OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "oss", "oci"})
-# What tells one version of an object from another; each file system has some of these.
+# Attributes that differ between versions of an object; each file system has some of these.
 _VERSION = ("size", "ETag", "etag", "LastModified", "last_modified", "mtime", "updated", "created")
-# How deep something may lie in folders to be seen from above.
+# How many levels of folders `top` searches for files.
 _DEPTH = 4
-# Of what a store says about a problem, so many characters are enough.
+# Length, in characters, to which the error message of a store is cut.
 _REASON = 200
 _EXTRAS = {"s3": "store", "s3a": "store"}
 
@@ -38,17 +38,18 @@ Found = TypeVar("Found")
 
 
 def is_address(place: str | Path) -> bool:
-    """Whether something is an address and not a path.
+    """Return whether `place` is an address such as `s3://bucket/run` and not a path.
 
-    >>> is_address("s3://bucket/run"), is_address("runs/demo"), is_address("C:/runs")
-    (True, False, False)
+    Example:
+        >>> is_address("s3://bucket/run"), is_address("runs/demo"), is_address("C:/runs")
+        (True, False, False)
     """
     return isinstance(place, str) and _ADDRESS.match(place) is not None
 
 
 @dataclass
 class _Contact:
-    """Whether the last word from an address was an answer, and whether there ever was one."""
+    """Whether the last request to an address was answered, and whether any request ever was."""
 
     answered: bool = False
     ever: bool = False
@@ -56,15 +57,20 @@ class _Contact:
 
 @dataclass(frozen=True)
 class Store:
-    """The objects below an address, by their names relative to it; `tries` is how often one is asked for at most.
+    """The objects below an address, by their names relative to it.
 
-    >>> store = Store.of("memory://doctest/run")
-    >>> store.write("a/note.json", "{}")
-    >>> store.create("a/note.json", "[]"), store.read("a/note.json"), list(store.versions())
-    (False, '{}', ['a/note.json'])
-    >>> store.remove(["a/note.json"])
-    >>> store.read("a/note.json") is None, Store.of("runs/demo") is None
-    (True, True)
+    Attributes:
+        address: The address, without a slash at the end.
+        tries: Largest number of attempts per request.
+
+    Example:
+        >>> store = Store.of("memory://doctest/run")
+        >>> store.write("a/note.json", "{}")
+        >>> store.create("a/note.json", "[]"), store.read("a/note.json"), list(store.versions())
+        (False, '{}', ['a/note.json'])
+        >>> store.remove(["a/note.json"])
+        >>> store.read("a/note.json") is None, Store.of("runs/demo") is None
+        (True, True)
     """
 
     address: str
@@ -73,7 +79,11 @@ class Store:
 
     @classmethod
     def of(cls, place: str | Path) -> "Store | None":
-        """The store at an address whose protocol is known and installed; None for a path."""
+        """Return the store at an address, or None for a path.
+
+        Raises:
+            MosoError: ``address-invalid``; ``package-missing`` if the package for the protocol is not installed.
+        """
         if not is_address(place):
             return None
         protocol, _, rest = str(place).partition("://")
@@ -83,19 +93,19 @@ class Store:
             )
         store = cls(str(place).rstrip("/"))
         if store.protocol in ("file", "local"):
-            # The same place for processes of another working directory.
+            # An absolute path is the same place for processes with another working directory.
             store = cls(f"file://{store._root}")
         assert store._files is not None
         return store
 
     @property
     def protocol(self) -> str:
-        """What is before `://`."""
+        """The part of the address before `://`."""
         return self.address.partition("://")[0]
 
     @property
     def is_of_one_process(self) -> bool:
-        """Whether other processes see something else at this address, or nothing."""
+        """Whether only this process sees the objects (`memory://`)."""
         return self.protocol == "memory"
 
     @cached_property
@@ -119,7 +129,13 @@ class Store:
         return str(self._files._strip_protocol(self.address)).rstrip("/")
 
     def versions(self, below: str = "") -> dict[str, str]:
-        """All objects, or those below a folder, each with what is different where its content is."""
+        """Return the version of every object, or of every object below a folder, by name.
+
+        A version is a text that changes when the content of the object changes.
+
+        Raises:
+            MosoError: ``storage-failed``.
+        """
         root = self._path(below) if below else self._root
 
         def look() -> dict[str, str]:
@@ -134,7 +150,7 @@ class Store:
         return self._tried("read", look, {})
 
     def top(self) -> list[str]:
-        """What a person sees first at the address: names of files and of folders that are not empty."""
+        """Return the sorted names of the files and non-empty folders directly at the address."""
 
         def look() -> list[str]:
             self._files.invalidate_cache()
@@ -147,7 +163,11 @@ class Store:
         return self._tried("read", look, [])
 
     def read(self, name: str) -> str | None:
-        """The text of an object; None where there is none."""
+        """Return the text of an object, or None if there is none.
+
+        Raises:
+            MosoError: ``storage-failed``.
+        """
 
         def look() -> str | None:
             self._files.invalidate_cache()
@@ -156,13 +176,20 @@ class Store:
         return self._tried("read", look, None)
 
     def write(self, name: str, text: str) -> None:
-        """Write a text, all at once, over what was there."""
+        """Write a text atomically, replacing an earlier object.
+
+        Raises:
+            MosoError: ``storage-failed``.
+        """
         self._tried("written", lambda: self._whole(name, lambda path: self._files.pipe_file(path, text.encode())))
 
     def create(self, name: str, text: str) -> bool:
-        """Write a text where there is none; False where there is one.
+        """Write a text unless an object of this name exists, and return whether it was written.
 
-        Not every store keeps two apart who try at once.
+        Not every store makes this atomic: of two concurrent calls, both may return True.
+
+        Raises:
+            MosoError: ``storage-failed``.
         """
 
         def make() -> bool:
@@ -175,7 +202,7 @@ class Store:
                 else:
                     self._files.pipe_file(self._path(name), text.encode(), mode="create")
             except OSError:
-                # Some say that it exists, some that a condition is not met.
+                # Stores report an existing object in different ways: as existing, or as a condition that is not met.
                 if self.read(name) is None:
                     raise
                 return False
@@ -184,7 +211,11 @@ class Store:
         return self._tried("written", make)
 
     def send(self, path: Path, name: str) -> None:
-        """Upload a file, all at once; one that is gone by then is passed over."""
+        """Upload a file atomically; a file that has been removed meanwhile is skipped.
+
+        Raises:
+            MosoError: ``storage-failed``.
+        """
 
         def send() -> None:
             try:
@@ -196,7 +227,11 @@ class Store:
         self._tried("written", send)
 
     def fetch(self, name: str, path: Path) -> bool:
-        """Download an object, all at once; False where it is gone by then."""
+        """Download an object atomically to `path`; return False if it no longer exists.
+
+        Raises:
+            MosoError: ``storage-failed``.
+        """
 
         def fetch() -> bool:
             with replacing(path, durable=False) as temporary:
@@ -206,7 +241,11 @@ class Store:
         return self._tried("read", fetch, False)
 
     def remove(self, names: Iterable[str]) -> None:
-        """Take objects away; those that are gone already are passed over."""
+        """Remove objects; missing ones are skipped.
+
+        Raises:
+            MosoError: ``storage-failed``.
+        """
         for name in names:
             self._tried("written", lambda name=name: self._files.rm_file(self._path(name)), None)  # type: ignore[misc]
 
@@ -214,7 +253,7 @@ class Store:
         return f"{self._root}/{name}"
 
     def _whole(self, name: str, write: Callable[[str], object]) -> None:
-        """Let `write` make an object that nobody sees before it is complete."""
+        """Let `write` make an object atomically: it becomes visible when it is complete."""
         path = self._path(name)
         if self.protocol in _OBJECT_STORES:
             write(path)
@@ -229,7 +268,7 @@ class Store:
             self._files.makedirs(self._path(name).rpartition("/")[0], exist_ok=True)
 
     def _tried(self, what: str, action: Callable[[], Found], missing: Any = ...) -> Found:
-        """What an action gives, tried again while it may be a matter of time; `missing` where nothing is there."""
+        """Return the result of an action, retried after transient errors; return `missing` if nothing is there."""
         for pause in (*PAUSES[: self.tries - 1], None):
             try:
                 found = action()
@@ -243,7 +282,7 @@ class Store:
                 if not _is_of_the_store(problem):
                     raise
                 if _is_final(problem) or pause is None or not self._contact.answered:
-                    # One try is too few to tell.
+                    # A single attempt is too few to conclude that the address no longer answers.
                     self._contact.answered &= self.tries == 1
                     raise self._problem(what, problem) from problem
                 time.sleep(pause)
@@ -271,7 +310,10 @@ class Store:
 
 
 def _is_of_the_store(problem: Exception) -> bool:
-    """Whether an error comes from outside: file systems have errors of their own, a mistake of ours is a plain one."""
+    """Return whether an error comes from the store.
+
+    Libraries for file systems define their own error classes; a bug of this package raises a built-in one.
+    """
     return isinstance(problem, OSError | NotImplementedError) or type(problem).__module__ != "builtins"
 
 

@@ -12,8 +12,8 @@ If the user chose a risk R other than the training risk, `a_t(z) = grad R(w_t) .
 
 The centred form is the first-order expansion before the paper drops a term that is the same for all samples up to
 O(1/N): both forms rank the samples of a partition alike and differ in sign. Keep: high. Hard: low. The ranking carries
-the meaning, not the sign. `eta_t a_t` falls by a factor of 10 to 30 over a run, so the first stage of training dominates
-this average; `moso-standardised` and `moso-rank` weigh all stages alike.
+the meaning, not the sign. `eta_t a_t` falls by a factor of 10 to 30 over a run, so the first stage of training
+dominates this average; `moso-standardised` and `moso-rank` weigh all stages alike.
 
 Source: Tan et al., Data Pruning via Moving-one-Sample-out, NeurIPS 2023, Definition 1 and Proposition 1.1.
 """

@@ -1,4 +1,4 @@
-"""Selectors, one file per selector: scores and a budget in, kept positions out. Selectors know nothing about scoring."""
+"""Selectors, one file per selector: scores and a budget in, kept positions out. Selectors do not know about scoring."""
 
 from moso.selection.budget import check_ratio, kept_count
 from moso.selection.feature_rows import Features

@@ -200,8 +200,10 @@ def _class_errors(
 
 
 def _by_id(problem: Problem, ids: Sequence[Any] | NDArray[Any] | None) -> tuple[NDArray[np.int64] | None, Problem]:
-    """Sort the problem by id; return the problem's order as positions in the user's order (None if equal), and the
-    problem.
+    """Sort the problem by id.
+
+    Returns:
+        The user's position of each sample of the sorted problem (None if the order is the same), and the problem.
     """
     if ids is None:
         return None, problem

@@ -50,8 +50,9 @@ def balanced_quotas(sizes: Counts, budget: int) -> Counts:
 
 
 def proportional_quotas(sizes: Counts, budget: int) -> Counts:
-    """Divide the budget in proportion to class sizes, by the method of Sainte-Laguë: seat r (from 0) at (r + 1/2) /
-    size.
+    """Divide the budget in proportion to class sizes.
+
+    The method is that of Sainte-Laguë: a class gets its r-th sample (from 0) at the share (r + 1/2) / size.
 
     Args:
         sizes: Samples per class, shape ``[classes]``.

@@ -57,7 +57,7 @@ def dual(probability: NDArray[np.float64], window: int = 10) -> NDArray[np.float
 
 
 def mean_probability(given: ScoreInput, settings: DualSettings) -> NDArray[np.float64]:
-    """Return the mean probability of each sample's label over the epochs used, for the selector `beta`; ``[samples]``."""
+    """Return each sample's mean label probability over the epochs used, for the selector `beta`; ``[samples]``."""
     column = given.read(DYNAMICS).column("probability")[: settings.epochs]
     return over_samples(column, lambda rows: rows.mean(axis=0))
 

@@ -66,8 +66,9 @@ def beta_parameters(anchor: float, ratio: float, settings: BetaSettings) -> tupl
 
 
 def log_density(values: NDArray[np.float64], alpha: float, beta: float) -> NDArray[np.float64]:
-    """Return the logarithm of the Beta density, ``[samples]``; values of 1 are clipped, since the density is infinite
-    there.
+    """Return the logarithm of the Beta density, shape ``[samples]``.
+
+    Values are clipped just below 1, where the density may be infinite.
     """
     inside = np.minimum(values, 1 - 1e-12)
     return np.asarray(xlogy(alpha - 1, inside) + xlog1py(beta - 1, -inside) - betaln(alpha, beta))

@@ -62,8 +62,9 @@ def _cover(problem: Problem, settings: CoverageSettings) -> NDArray[np.int64]:
 
 
 def strata_of(values: NDArray[np.float64], strata: int) -> NDArray[np.int64]:
-    """Return the stratum of each value, ``[samples]``: `strata` intervals of equal width from the lowest to the highest
-    value.
+    """Return the index of each value's stratum, shape ``[samples]``.
+
+    Strata are `strata` intervals of equal width from the lowest value to the highest.
 
     Example:
         >>> strata_of(np.array([0.0, 0.4, 0.5, 1.0]), 2)

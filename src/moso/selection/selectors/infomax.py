@@ -56,7 +56,7 @@ def infomax(problem: Problem, settings: InfoMaxSettings) -> NDArray[np.int64]:
 
 
 def likeness_matrix(features: Features, neighbours: int) -> csr_array:
-    """Return K as a sparse matrix, ``[samples, samples]``: one row per sample, with the cosines of its nearest samples."""
+    """Return the sparse matrix K: one row per sample, with the cosines of its `neighbours` nearest samples."""
     where, cosines = nearest(features, neighbours, "cosine")
     count, each = where.shape
     return csr_array((cosines.ravel(), where.ravel(), np.arange(count + 1) * each), shape=(count, count))

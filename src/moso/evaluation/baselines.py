@@ -86,7 +86,7 @@ class FreshSubsets(TrainingData):
     def _next_order(self, number: int, seed: int) -> NDArray[np.int64]:
         drawn = np.argsort(hashes(self.keys[self.positions], seed, "fresh-subsets", number), kind="stable")
         order = self.positions[drawn]
-        left = number * len(self.positions) % self.size  # samples at the end of the previous pass that belong to the same epoch as the start of this one
+        left = number * len(self.positions) % self.size  # the epoch's samples from the end of the previous pass
         if not left:
             return order
         taken = np.isin(order, self._last[number - 1, seed][-left:])

@@ -1,5 +1,4 @@
-"""Label suspects: samples ranked by how likely their label is wrong, with the prediction of networks that never saw
-them.
+"""Label suspects: samples ranked by how likely their label is wrong, with out-of-sample predictions.
 
 A score measures how much a sample is worth; a wrong label is worth less than nothing. MoSo's scores rank wrong labels
 low, because their gradients disagree with those of the other samples. Scores of difficulty rank wrong labels at their

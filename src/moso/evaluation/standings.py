@@ -137,8 +137,12 @@ def _difference(
 
 @dataclass(frozen=True)
 class Reach:
-    """The largest share that a method can remove within a tolerance: by the mean over seeds, and the range over single
-    seeds.
+    """The largest share that a method can remove within a tolerance.
+
+    Attributes:
+        by_mean: By the mean over seeds.
+        lowest: The smallest result of a single seed.
+        highest: The largest result of a single seed.
     """
 
     name: str

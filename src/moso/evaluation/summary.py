@@ -1,4 +1,4 @@
-"""Summary of an evaluation: the mean metric of each method and ratio, and after how many retrainings pruning pays off."""
+"""Summary of an evaluation: mean metric per method and ratio, and after how many retrainings pruning pays off."""
 
 import math
 from collections.abc import Mapping

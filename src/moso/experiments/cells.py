@@ -1,5 +1,4 @@
-"""Cells: the units of work of a declaration. A cell is one retraining, with the key of everything that decides its
-value.
+"""Cells: one retraining each, the units of work of a declaration, with the key of everything that decides the value.
 
 The key leaves out what does not decide a value: the name of the experiment, the location of the data, threads and
 device (they change the last bits, not the claim), and the settings of the pipeline that a method does not depend on. So
@@ -126,7 +125,7 @@ def resolved(configuration: Configuration, contender: Contender) -> ResolvedMeth
 
 
 def stated(settings: BaseModel) -> dict[str, Any]:
-    """Return the settings that differ from their defaults, so that a setting added later does not change existing keys."""
+    """Return the settings that differ from their defaults, so that a setting added later changes no existing key."""
     return settings.model_dump(mode="json", exclude_defaults=True)
 
 

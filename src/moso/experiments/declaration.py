@@ -72,9 +72,7 @@ class Arm:
 
 @dataclass(frozen=True)
 class Grid:
-    """A grid of exact leave-one-out against its approximation: networks x rates x steps x seeds on a small set of
-    samples.
-    """
+    """A grid of exact leave-one-out against its approximation: networks x rates x steps x seeds on few samples."""
 
     data: str
     networks: tuple[str, ...]

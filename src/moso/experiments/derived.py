@@ -64,8 +64,9 @@ class Derived:
 
 
 def derived_choice(configuration: Configuration, contender: Contender) -> ResolvedMethod:
-    """Return the resolved method of a contender with a derived score, which needs step terms and is stored as a user's
-    score.
+    """Return the resolved method of a contender with a derived score.
+
+    The score needs step terms, and counts as a user's own score.
     """
     derived = DERIVED[contender.method]
     method = Method(derived.name, derived.name, "balanced", derived.description, contender.settings)

@@ -67,9 +67,7 @@ def _cells(grid: Grid, seeds: int) -> Iterator[ExactCell]:
 
 
 def exact_row(cell: ExactCell, data: Path, progress: Progress = silent) -> Row:
-    """Run a cell: leave every sample out, compare the exact scores with the approximations, and return the row of the
-    table.
-    """
+    """Run a cell and return its row of the table: leave-one-out scores against their approximations."""
     started = time.monotonic()
     found = find_data(cell.data, data)
     train = open_dataset(found.dataset, labels=found.labels, label_noise=cell.label_noise, seed=cell.seed).train

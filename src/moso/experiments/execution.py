@@ -104,15 +104,14 @@ def reproduce(
     told: Callable[[Row, int, int], None] | None = None,
     runtime: Runtime | None = None,
 ) -> Outcome:
-    """Run the requested cells that are in no table yet; add each at once to the tables of all experiments that contain
-    it.
+    """Run the requested cells that are in no table yet; add each at once to all tables that contain it.
 
     Args:
         experiments: The experiments.
         asked: The user's request.
         progress: Callback that is told how far a piece of work is.
         told: Called as `told(row, finished, cells)` for every new cell.
-        runtime: The user's own objects for the runs, if any.
+        runtime: How pieces of work run, without effect on their results.
 
     Returns:
         How far the experiments are.

@@ -49,8 +49,9 @@ def seresnet8(num_classes: int, input_shape: tuple[int, ...], width: int = 16) -
 
 
 class InvertedBottleneck(nn.Module):
-    """EfficientNet's block: expansion, depthwise convolution, squeeze-and-excitation, projection (Tan and Le, ICML
-    2019).
+    """EfficientNet's block (Tan and Le, ICML 2019).
+
+    Expansion, depthwise convolution, squeeze-and-excitation, projection.
     """
 
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, expansion: int) -> None:
@@ -81,8 +82,7 @@ _STEM, _HEAD = 16, 160
 
 
 def small_efficientnet(num_classes: int, input_shape: tuple[int, ...]) -> nn.Module:
-    """Build an EfficientNet of the size of the other networks here; EfficientNet-B0 takes fifteen times as long on a
-    CPU.
+    """Build a small EfficientNet, of the size of the other networks here; B0 takes fifteen times as long on a CPU.
 
     Example:
         >>> small_efficientnet(100, (3, 32, 32))(torch.zeros(2, 3, 32, 32)).shape

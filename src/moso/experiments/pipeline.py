@@ -92,7 +92,7 @@ def carry_out(
         out: Folder of the run directories.
         executor: Runs the pieces of work.
         finished: Called with the row of each cell as soon as it is finished.
-        runtime: The user's own objects for the run, if any.
+        runtime: How pieces of work run, without effect on their results.
 
     Raises:
         OutOfTime: The deadline has passed.
@@ -217,7 +217,7 @@ def _found_wrong(job: Job, cell: Cell) -> dict[str, float]:
 
 
 def _seconds(job: Job, cell: Cell) -> dict[str, float]:
-    """Return seconds of computation, summed over resumed runs: surrogates, the method's own evidence, and retraining."""
+    """Return seconds of computation, summed over resumed runs: surrogates, the method's evidence, and retraining."""
     own = job.directory.seconds("evaluate").get(cell.retraining.digest(), 0.0)
     found = {"retraining": round(own, 3)}
     if cell.choice is None:

@@ -31,7 +31,7 @@ STEP_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Cost:
-    """Work of one kind on one network: number of runs, samples passed through the network, and seconds of one process."""
+    """Work of one kind on one network: number of runs, samples that pass through it, and seconds of one process."""
 
     what: str
     network: str

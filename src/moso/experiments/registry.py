@@ -1,4 +1,4 @@
-"""Registry of experiments: the paper's figures and tables, and more. To add one, write a declaration and list it here."""
+"""Registry of experiments: the paper's figures and tables, and more. A new one is a declaration and a line here."""
 
 from moso.errors import unknown_name
 from moso.experiments.declaration import Experiment

@@ -44,7 +44,7 @@ def headline_of(run: Run) -> str:
 
 
 def accuracy(run: Run, rows: Sequence[Line], best: Sequence[Row]) -> dict[str, Any]:
-    """Return the metric as one line per method and selector with one point per ratio, and the best pair's comparisons."""
+    """Return the metric as one line per pair with one point per ratio, and the best pair's comparison at each ratio."""
     measure, c = rows[0].measure, run.configuration
     single = all(len(row.values) == 1 for row in rows)
     of_seeds = "one seed" if single else f"mean ± standard deviation of {seeds_of(rows)}"

@@ -120,8 +120,9 @@ class Block:
 
 
 def quantised(values: NDArray[Any], low: float, high: float) -> NDArray[np.uint8]:
-    """Quantise values between `low` and `high` to 256 levels, enough for curves of at most a hundred pixels; NaN
-    becomes 0.
+    """Quantise values between `low` and `high` to 256 levels, enough for curves of at most a hundred pixels.
+
+    NaN counts as 0.
 
     Example:
         >>> quantised(np.array([0.0, 0.5, 1.0, 7.0]), 0.0, 1.0)

@@ -29,9 +29,7 @@ NO_PREDICTIONS = (
 
 
 def sample_columns(run: Run) -> tuple[dict[str, Any], Columns]:
-    """Return the description of the columns, and the columns, one value per sample in data set order; none without
-    scores.
-    """
+    """Return the description of the per-sample columns, and the columns in data set order; none without scores."""
     scores = {name: values for name, values in run.scores().items() if np.isfinite(values).all()}
     if not scores:
         return {"scores": [], "selections": [], "ids": "range"}, {}

@@ -55,7 +55,7 @@ class SamplePreview:
         return "pictures" if first is not None or self.problems else "rows"
 
     def _preview(self, position: int) -> Image.Image | str | None:
-        """Return the task's preview of a sample; None if it has neither picture nor text, or cannot be read any more."""
+        """Return the task's preview of a sample; None if it has no picture or text, or cannot be read any more."""
         if self.samples is None:
             return None
         try:
@@ -102,7 +102,7 @@ def _found_again(run: Run, originals: Originals) -> NDArray[np.int64]:
     ids, source = table["id"].combine_chunks(), originals.samples
     found = pc.index_in(ids, source.ids.cast(ids.type))
     if found.null_count:
-        originals.position(ids[pc.index(pc.is_null(found), True).as_py()].as_py())  # raises an error that names the sample
+        originals.position(ids[pc.index(pc.is_null(found), True).as_py()].as_py())  # raises an error that names it
     places: NDArray[np.int64] = found.to_numpy(zero_copy_only=False).astype(np.int64)
     if not task.by_class or run.configuration.labels is not None:
         return places

@@ -27,8 +27,7 @@ def best_of(rows: Sequence[Row]) -> list[Row]:
 
 
 def headline(best: Sequence[Row], data: str, samples: int) -> str:
-    """Return the result in two or three sentences: the cost of removing data, and whether random selection does as
-    well.
+    """Return the result in two or three sentences: the cost of removing data, and the comparison with random selection.
 
     Args:
         best: The rows of `best_of`.
@@ -124,9 +123,7 @@ def _beside_matched(chosen: Row) -> str:
 
 
 def tally(best: Sequence[Row]) -> str:
-    """Return how often the best method beats, equals and loses to random selection over all ratios; empty with one
-    seed.
-    """
+    """Return how often the best method beats, equals and loses to random selection; empty with a single seed."""
     verdicts = [one.against_random.verdict for one in best if one.against_random is not None]
     if not verdicts or "unknown" in verdicts:
         return ""

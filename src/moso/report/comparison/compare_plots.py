@@ -23,8 +23,9 @@ NUMBERED = 12
 
 
 def differences_figure(rows: Sequence[Row], *, split: str = "test", theme: Theme = LIGHT) -> "Figure":
-    """Plot paired differences to random selection: one panel per ratio, one row per method, one dot per seed, 95 %
-    bars.
+    """Plot paired differences to random selection with 95 % intervals.
+
+    There is one panel per ratio, one row per method, and one dot per seed.
     """
     shown = []
     for row in rows:

@@ -1,4 +1,4 @@
-"""Comparison with published numbers: the difference of each method to random selection, and the order of the methods."""
+"""Comparison with published numbers: each method's difference to random selection, and the order of the methods."""
 
 from collections.abc import Sequence
 

@@ -190,9 +190,7 @@ def axis_tables(finished: Sequence[Finished], axis: str, reference: Mapping[str,
 def _against_first(
     lines: Mapping[str, Mapping[float, Mapping[int, float]]], values: Sequence[float], axis: str, test: int
 ) -> list[TextTable]:
-    """Return paired differences to the first value of the axis; none if random selection changes along it (another
-    task).
-    """
+    """Return paired differences to the first value of the axis; none if random selection changes along it."""
     random = [list(own.values()) for name, own in lines.items() if name.startswith(RANDOM)]
     if len(values) < 2 or not random or any(seeds != own[0] for own in random for seeds in own):
         return []
@@ -220,7 +218,7 @@ def class_accuracies(finished: Sequence[Finished]) -> dict[str, NDArray[np.float
 
 
 def class_tables(finished: Sequence[Finished], reference: Mapping[str, float]) -> list[TextTable]:
-    """Return Spearman's correlation of class accuracies before and after pruning, and the mean, worst and best change."""
+    """Return Spearman's correlation of class accuracies before and after pruning, and the changes of the classes."""
     means = class_accuracies(finished)
     before = means.pop("all data", None)
     if before is None:

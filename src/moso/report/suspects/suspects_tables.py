@@ -12,9 +12,7 @@ from moso.report.wording import count_of
 
 
 def suspects_table(issues: LabelIssues) -> pa.Table:
-    """Return one row per suspect: rank, id, label, out-of-sample prediction, probabilities, suspicion; the truth if
-    known.
-    """
+    """Return one row per suspect: rank, id, label, out-of-sample prediction, probabilities; the truth if known."""
     found, classes = issues.suspects, issues.classes
     columns: dict[str, Any] = {
         "rank": list(range(1, len(found) + 1)),

@@ -113,8 +113,7 @@ def _both(file: dict[str, dict[str, Any]], flags: dict[str, dict[str, Any]]) -> 
 
 
 def whole_path(name: str) -> str:
-    """Return a name with its relative path made absolute, if the path exists, so that a run can be opened from
-    anywhere.
+    """Return a name with its relative path made absolute, if the path exists: a run can then be opened anywhere.
 
     Example:
         >>> whole_path("digits"), whole_path("folder:/nowhere/at/all")

@@ -20,7 +20,7 @@ from moso.run.stages import Executor
 
 @dataclass(frozen=True)
 class ExecutorOptions(Flags):
-    """Where pieces run (processes of this machine, Ray tasks, torchrun), how often they save, and how much is printed."""
+    """Where pieces run (processes of this machine, Ray, torchrun), how often they save, and how much is printed."""
 
     loader_workers: Annotated[
         int, typer.Option("--loader-workers", min=0, help="decoding processes a training, for data beyond memory")
@@ -91,9 +91,7 @@ class ExecutorOptions(Flags):
 
     @contextmanager
     def executor_for(self, configuration: Configuration) -> Iterator[Executor]:
-        """Yield an executor for the pieces of a run: Ray tasks, torchrun processes, local processes, or this process
-        alone.
-        """
+        """Yield an executor for the pieces of a run: Ray tasks, torchrun or local processes, or this process alone."""
         with showing(self.quiet) as progress:
             if self.executor == "ray":
                 with self._ray(configuration, progress) as tasks:

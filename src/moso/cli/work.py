@@ -25,8 +25,9 @@ def default_out(configuration: Configuration) -> Path:
 
 @contextmanager
 def working(job: Job, options: ExecutorOptions) -> Iterator[Executor]:
-    """Lock and prepare the run directory, and yield an executor for its pieces; torchrun's followers work and exit
-    instead.
+    """Lock and prepare the run directory, and yield an executor for its pieces.
+
+    Under torchrun, processes other than the leading one follow it and exit instead.
     """
     if not options.leads:
         options.follow(job)

@@ -93,8 +93,9 @@ def accuracy_figure(rows: Sequence[Line], *, split: str = "test", theme: Theme =
         title: Title of the plot.
 
     Example:
-        >>> rows = [Line("moso", "top", ratio, (90.0, 91.0)) for ratio in (0.4, 0.8)]
-        >>> rows += [Line("full", "none", 0.0, (95.0,))]
+        >>> rows = [Line("moso", "top", ratio, (90.0, 91.0)) for ratio in (0.4, 0.8)] + [
+        ...     Line("full", "none", 0.0, (95.0,))
+        ... ]
         >>> [text.get_text() for text in accuracy_figure(rows).legends[0].get_texts()]
         ['all data', 'moso (top)']
     """

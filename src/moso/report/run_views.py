@@ -42,8 +42,10 @@ def with_unique_names(cells: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]
     Example:
         >>> cell = {"method": "ccs", "selector": "coverage"}
         >>> cells = [{**cell, "parameters": f'{{"cut": {cut}}}'} for cut in (0.1, 0.2)]
-        >>> [[one["selector"] for one in with_unique_names(some)] for some in (cells, cells[:1])]
-        [['coverage (cut=0.1)', 'coverage (cut=0.2)'], ['coverage']]
+        >>> [one["selector"] for one in with_unique_names(cells)], [
+        ...     one["selector"] for one in with_unique_names(cells[:1])
+        ... ]
+        (['coverage (cut=0.1)', 'coverage (cut=0.2)'], ['coverage'])
     """
     found = [{**cell, "key": selector_key(cell["selector"], cell["parameters"])} for cell in cells]
     keys: dict[tuple[str, str], set[str]] = {}

@@ -68,7 +68,7 @@ class Costs:
     all_retrainings: float
 
     def paid_after(self, ratio: float) -> int | None:
-        """Return the number of retrainings at this ratio whose saved time covers the time of pruning; None if never.
+        """Return after how many retrainings at this ratio the saved time covers the cost of pruning; None if never.
 
         Example:
             >>> Costs(surrogates=30, scoring=30, retraining={0.0: 100, 0.5: 50}, all_retrainings=150).paid_after(0.5)

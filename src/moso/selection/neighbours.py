@@ -59,7 +59,7 @@ def nearest(features: Features, count: int, metric: Metric = "euclidean", exact:
 
 
 def _rows(rows: Rows, metric: Metric) -> Rows:
-    """Return the rows, for ``"cosine"`` scaled to norm 1, whose squared distances are 2 - 2 cosine."""
+    """Return the rows unchanged, or for ``"cosine"`` scaled to norm 1: squared distances are then 2 - 2 cosine."""
     if metric == "euclidean":
         return rows
     length = np.linalg.norm(rows, axis=1, keepdims=True)

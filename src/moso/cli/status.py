@@ -32,8 +32,8 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="everything, as JSON")] = False,
 ) -> None:
     """Say how a run stands: what is done, what is at work and where, what failed, how long it will take."""
-    # Few small files are copied to a separate scratch folder: the local copy of a running job may be busy with large
-    # files.
+    # A few small files are copied to a scratch folder of their own: the local copy of a run in progress may be busy
+    # with large files.
     with tempfile.TemporaryDirectory(prefix="moso-status-") as scratch:
         directory = RunDirectory.at(run, scratch=Path(scratch))
         scalars = None if tensorboard is None else Scalars(tensorboard)

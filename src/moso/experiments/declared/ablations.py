@@ -106,7 +106,7 @@ def _by_epochs(settings: Settings, epochs: tuple[int, ...], seeds: int) -> tuple
     )
 
 
-# At CPU size the surrogates of all other experiments train for 10 epochs: the same and four times as long.
+# In the cpu preset, the surrogates of all other experiments train for 10 epochs; compared here with four times as long.
 TABLE_EPOCHS = Experiment(
     "table-epochs",
     "Table 2",

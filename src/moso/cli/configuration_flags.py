@@ -1,4 +1,4 @@
-"""The configuration's settings as flags: one source for names, types and help, `Configuration` itself."""
+"""The settings of a run as flags; names, types and help come from `Configuration`."""
 
 import inspect
 from pathlib import Path
@@ -12,7 +12,7 @@ from moso.configuration import Configuration
 from moso.configuration.configuration import read_toml
 from moso.configuration.resolved_method import read_settings
 
-# Settings whose flag may be repeated, under the singular.
+# Settings whose flag may be repeated; the flag is the singular of the setting's name.
 _REPEATED = {
     "methods": ("--method", str),
     "selectors": ("--selector", str),
@@ -44,7 +44,7 @@ _NOT_FLAGS = {"format", "by_class", "surrogate", "retraining"}
 
 
 class RunSettings(Flags):
-    """What a user says about the settings of a run, one flag per setting."""
+    """The settings of a run that the user gave, one flag per setting."""
 
     def __init__(self, **values: Any) -> None:
         self.given = {name: value for name, value in values.items() if value not in (None, [])}
@@ -78,9 +78,19 @@ def _plain_types(annotation: Any) -> set[Any]:
 def configuration_from(
     file: Path | None, settings: dict[str, Any], defaults: dict[str, Any] | None = None
 ) -> tuple[Configuration, str | None]:
-    """The configuration of a TOML file and flags, flags first, and the file's `out` if it names one.
+    """Merge a TOML file and flags into a configuration; flags override the file.
 
-    `defaults` are those of a verb, where neither the file nor a flag says anything.
+    Args:
+        file: The TOML file, if there is one.
+        settings: Settings given as flags.
+        defaults: Defaults of the verb, which file and flags override.
+
+    Returns:
+        The configuration, and the file's `out` if it has one.
+
+    Raises:
+        FileUnreadable: `file` is a directory or cannot be read.
+        MosoError: A setting is unknown or invalid.
     """
     given: dict[str, Any] = {}
     if file is not None:
@@ -98,19 +108,20 @@ def configuration_from(
 
 
 def _both(file: dict[str, dict[str, Any]], flags: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Settings of a file and of flags; flags count more."""
+    """Merge the settings of a file and of flags; flags override the file."""
     return {owner: {**file.get(owner, {}), **flags.get(owner, {})} for owner in {**file, **flags}}
 
 
 def whole_path(name: str) -> str:
-    """A name whose relative path, if it holds one that exists, is absolute: a run can be opened from anywhere.
+    """Return a name with its relative path made absolute, if the path exists: a run can then be opened anywhere.
 
-    >>> whole_path("digits"), whole_path("folder:/nowhere/at/all")
-    ('digits', 'folder:/nowhere/at/all')
+    Example:
+        >>> whole_path("digits"), whole_path("folder:/nowhere/at/all")
+        ('digits', 'folder:/nowhere/at/all')
     """
     kind, colon, rest = name.partition(":")
     place, mark, options = rest.partition("?")
-    # In turn: KIND:PATH, KIND:PATH?OPTIONS, FILE:KEY and FILE.
+    # The forms are tried in this order: KIND:PATH, KIND:PATH?OPTIONS, FILE:KEY and FILE.
     for before, path, after in (
         (kind + colon, rest, ""),
         (kind + colon, place, mark + options),

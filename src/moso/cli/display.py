@@ -1,4 +1,4 @@
-"""What a person sees while work goes on: bars on a terminal, plain lines elsewhere, nothing with --quiet."""
+"""Progress display: bars on a terminal, plain lines elsewhere, nothing with --quiet."""
 
 import sys
 import time
@@ -12,13 +12,13 @@ from moso.progress import Progress as ProgressCall
 from moso.progress import silent
 
 LINE_SECONDS = 10.0
-# A piece that took less is not worth a line of its own.
+# Pieces of work that took less time get no line of their own.
 SHORT_SECONDS = 5.0
 
 
 @contextmanager
 def showing(quiet: bool) -> Iterator[ProgressCall]:
-    """A progress callable that fits where standard error goes."""
+    """Yield a progress callback that suits standard error: bars on a terminal, else lines; silent if `quiet`."""
     if quiet:
         yield silent
     elif sys.stderr.isatty():
@@ -29,14 +29,14 @@ def showing(quiet: bool) -> Iterator[ProgressCall]:
 
 
 def _bars() -> Progress:
-    # A label may hold the name of a file, with brackets.
+    # Without markup, because a label may contain a file name with brackets.
     label, share = TextColumn("{task.description}", markup=False), TextColumn("{task.percentage:>3.0f} %")
     times = TimeElapsedColumn(), TimeRemainingColumn()
     return Progress(label, BarColumn(), share, *times, console=Console(stderr=True), transient=True)
 
 
 class _Bars:
-    """One bar for each piece at work; a finished one makes room."""
+    """One bar per piece of work in progress; finished bars are removed."""
 
     def __init__(self, bars: Progress) -> None:
         self.bars = bars
@@ -51,7 +51,7 @@ class _Bars:
 
 
 class _Lines:
-    """A line when something that took a while ends, and one every few seconds while it goes on."""
+    """One line when a piece of work that took a while ends, and one every few seconds while work goes on."""
 
     def __init__(self) -> None:
         self.started: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""`moso exact`: true leave-one-out beside its approximation, and what it would cost on your own data."""
+"""`moso exact`: exact leave-one-out against its approximation, and the cost of it on your own data."""
 
 import os
 from pathlib import Path
@@ -26,7 +26,7 @@ from moso.training.recipe import TrainingRecipe, load_recipe
 SAMPLES = 200
 STEPS = 20
 RATE = 0.1
-# What --estimate prices where nothing is said about training: the paper's surrogate.
+# The recipe that --estimate uses by default: the paper's surrogate.
 ESTIMATED_RECIPE = "paper-cifar"
 
 
@@ -213,7 +213,7 @@ def _check(
     if out is not None:
         if out.suffix != ".parquet":
             raise errors.OutputInvalid(f"--out {out}: scores are written as Parquet; give a name that ends in .parquet")
-        # Found out before hours are spent.
+        # Checked now, before hours of computation.
         out.parent.mkdir(parents=True, exist_ok=True)
         if out.is_dir() or not os.access(out.parent, os.W_OK):
             raise errors.NotWritable(f"--out {out} cannot be written; choose another place")

@@ -1,4 +1,4 @@
-"""What `moso exact` shows: tables for people, JSON for programs."""
+"""The output of `moso exact`: tables for people, JSON for programs."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ SHOWN = 5
 
 
 def print_comparison(about: Setting, train: Samples, comparison: Comparison) -> None:
-    """Correlations of every approximation, and the highest and lowest samples with their scores."""
+    """Print the correlations of every approximation, and the samples with the highest and lowest exact scores."""
     out, exact, bound = console(), comparison.exact, comparison.bound
     table = Table(
         title=f"approximations against the exact score: {about}, {bound.steps} steps x {bound.learning_rate:g}"
@@ -58,7 +58,7 @@ def print_comparison(about: Setting, train: Samples, comparison: Comparison) -> 
 
 
 def print_study(about: Setting, result: Study) -> None:
-    """How the approximation fares as rate and steps grow."""
+    """Print the accuracy of the approximation over learning rates and steps."""
     out = console()
     table = Table(title=f"exact leave-one-out: {about}")
     names = ("rate", "steps", "Spearman [95 %]", "Pearson", "error / spread", "centred", "largest", "M > 0", "bound")
@@ -90,7 +90,7 @@ def print_study(about: Setting, result: Study) -> None:
 
 
 def print_cost(about: Setting, cost: ExactCost, as_json: bool) -> None:
-    """What Definition 1 would cost, beside what MoSo costs."""
+    """Print the cost of Definition 1 beside that of MoSo, as a table or as JSON."""
     if as_json:
         sums = {name: getattr(cost, name) for name in ("one_training", "moso", "one_after_another", "side_by_side")}
         typer.echo(json.dumps({"setting": asdict(about), **asdict(cost), **sums}, indent=2))
@@ -116,7 +116,7 @@ def print_cost(about: Setting, cost: ExactCost, as_json: bool) -> None:
 def print_json(
     about: Setting, train: Samples, comparisons: Sequence[Comparison], growth: Mapping[str, PowerLaw] | None
 ) -> None:
-    """Everything measured, as one JSON object; what could not be measured is null."""
+    """Print all measurements as one JSON object; NaN and infinity become null."""
     value: dict[str, Any] = {"setting": asdict(about), "comparisons": [measured(one) for one in comparisons]}
     if growth is not None:
         value["growth"] = {name: asdict(law) for name, law in growth.items()}

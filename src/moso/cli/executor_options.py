@@ -1,4 +1,4 @@
-"""Where and how the pieces of a run are done, as flags that every working verb has."""
+"""Flags of all working verbs: where and how the pieces of a run are executed."""
 
 import os
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from moso.run.stages import Executor
 
 @dataclass(frozen=True)
 class ExecutorOptions(Flags):
-    """Processes of this machine or tasks of a Ray cluster, how often they save, and how much is said."""
+    """Where pieces run (processes of this machine, Ray, torchrun), how often they save, and how much is printed."""
 
     loader_workers: Annotated[
         int, typer.Option("--loader-workers", min=0, help="decoding processes a training, for data beyond memory")
@@ -49,7 +49,12 @@ class ExecutorOptions(Flags):
     ] = None
 
     def __post_init__(self) -> None:
-        """Refuse what no executor knows."""
+        """Check the flags.
+
+        Raises:
+            UnknownName: The executor does not exist.
+            SettingsConflict: A flag of Ray is given for another executor.
+        """
         if self.executor not in ("local", "ray", "torchrun"):
             raise errors.UnknownName(f"--executor {self.executor} is not known; use local, ray or torchrun")
         for name in ("address", "cpus_per_partition", "gpus_per_partition"):
@@ -57,7 +62,7 @@ class ExecutorOptions(Flags):
                 raise errors.SettingsConflict(f"--{name.replace('_', '-')} is for --executor ray")
 
     def worker_count(self, configuration: Configuration) -> int:
-        """As many as asked; else one for each `threads` cores, and one where a single accelerator does the work."""
+        """Return the number of workers: as requested, else one per `threads` cores, or one on a single accelerator."""
         if self.workers:
             return self.workers
         if configuration.device != "cpu":
@@ -66,27 +71,27 @@ class ExecutorOptions(Flags):
 
     @property
     def runtime(self) -> Runtime:
-        """How a piece does its work, without changing its result."""
+        """How pieces of work run, without effect on their results."""
         return Runtime(self.loader_workers, self.checkpoint_seconds)
 
     @property
     def is_remote(self) -> bool:
-        """Whether the work may be done on other machines, with other devices, than this one."""
+        """Whether the work may run on other machines, with other devices than this one."""
         return self.executor == "ray"
 
     @property
     def leads(self) -> bool:
-        """Whether this process is the one that decides what is done; of those that torchrun starts, the first is."""
+        """Whether this process decides what is done; under torchrun, only the first process does."""
         return self.executor != "torchrun" or torchrun_team().leads
 
     def follow(self, job: Job) -> None:
-        """Do what the leading process says until it has no more to say."""
+        """Execute the work that the leading process sends, until it has no more."""
         with TorchRun() as processes:
             processes.follow(job)
 
     @contextmanager
     def executor_for(self, configuration: Configuration) -> Iterator[Executor]:
-        """An executor for the pieces of a run: a cluster's tasks, processes side by side, or this one alone."""
+        """Yield an executor for the pieces of a run: Ray tasks, torchrun or local processes, or this process alone."""
         with showing(self.quiet) as progress:
             if self.executor == "ray":
                 with self._ray(configuration, progress) as tasks:
@@ -112,7 +117,7 @@ class ExecutorOptions(Flags):
 
 
 def usable_cores() -> int:
-    """Return the number of cores this process may use; where the system does not say, the number it has.
+    """Return the number of cores that this process may use, or the machine's cores if the system does not say.
 
     Example:
         >>> usable_cores() >= 1

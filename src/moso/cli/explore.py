@@ -23,7 +23,7 @@ def explore(
 ) -> None:
     """Look at a run of any size in a browser, until Ctrl-C."""
     with Explorer(Run.open(run), host, port) as server:
-        # Also with --quiet: without the address, which may hold a token, nobody could open the page.
+        # Printed even with --quiet: without the address, which may contain a token, the page cannot be opened.
         typer.echo(server.address)
         if not quiet:
             typer.echo("Ctrl-C ends it", err=True)

@@ -1,4 +1,4 @@
-"""`moso export`: what a selection keeps, as indices or as the pruned data itself."""
+"""`moso export`: the kept samples of a selection, as indices or as the pruned data itself."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,7 @@
-"""Flags that several verbs have, written once.
+"""Flags that several verbs share.
 
-A verb takes a group of flags as one parameter whose type is a subclass of `Flags`; `with_flags` makes the command line
-see one flag per field, in the parameter's place.
+A verb takes a group of flags as one parameter whose type is a subclass of `Flags`; `with_flags` replaces this parameter
+by one flag per field, for the command line.
 """
 
 import inspect
@@ -29,12 +29,12 @@ class Flags:
 
 
 def flag(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
-    """Return a parameter of a command that is given by name alone."""
+    """Return a keyword-only parameter of a command."""
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def with_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command with every group of flags in its signature written out."""
+    """Return the command with every group of flags expanded in its signature."""
     parameters: list[inspect.Parameter] = []
     groups: dict[str, tuple[type[Flags], list[str]]] = {}
     for one in inspect.signature(command, eval_str=True).parameters.values():

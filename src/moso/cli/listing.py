@@ -1,4 +1,4 @@
-"""`moso methods | models | datasets`: what there is."""
+"""`moso methods | models | datasets`: lists of what is available."""
 
 import json
 from typing import Annotated, Any
@@ -12,7 +12,7 @@ from moso.methods import listing
 from moso.models import models as known_models
 
 Json = Annotated[bool, typer.Option("--json", help="a list of objects, for programs")]
-# What a person sees of each kind; programs see everything.
+# Columns of the printed tables; the JSON has all columns.
 _COLUMNS = {
     "method": ("name", "score", "selector", "needs", "description"),
     "score": ("name", "keep", "hard", "needs", "description"),

@@ -1,6 +1,6 @@
-"""The command `moso`: verbs, and what becomes of errors.
+"""The command `moso`: its verbs, and the handling of errors.
 
-Exit 0 done; 2 the user's or the surroundings' fault (one sentence, no traceback); 1 ours.
+Exit codes: 0 done; 2 an error of the user or the environment (one sentence, no traceback); 1 an error of moso.
 """
 
 import sys
@@ -57,7 +57,7 @@ def main(arguments: list[str] | None = None) -> None:
     except MosoError as problem:
         _leave(str(problem))
     except OSError as problem:
-        # A full disk, a directory that may not be written: what was complete stays complete.
+        # For example a full disk, or a directory without write permission: finished work stays intact.
         where = f" ({problem.filename})" if problem.filename else ""
         _leave(f"{problem.strerror or problem}{where}; what was complete is kept")
 

@@ -1,4 +1,4 @@
-"""The tables a run ends and a dry run begins with."""
+"""Printed tables: the summary of a run, and the plan of a dry run."""
 
 import sys
 from collections.abc import Iterable
@@ -17,15 +17,15 @@ from moso.run.job import Job
 
 
 def console() -> Console:
-    """Standard output: as wide as the terminal, or as a page where there is none.
+    """Return a console for standard output: as wide as the terminal, or 120 columns if it is not a terminal.
 
-    Brackets are printed as they are; as markup, `moso-prune[cleanlab]` would lose its extra.
+    Markup is disabled, so that brackets are printed as they are; `moso-prune[cleanlab]` would lose its extra.
     """
     return Console(width=None if sys.stdout.isatty() else 120, highlight=False, markup=False)
 
 
 def print_summary(job: Job) -> None:
-    """Accuracy (or what takes its place) by method and ratio, the headline of the page, and what it cost."""
+    """Print the metric by method and ratio, the headline of the page, and the costs."""
     rows = sorted(ordered_lines(Run(job.directory)), key=lambda line: (line.method, line.selector, line.ratio))
     ratios = sorted({line.ratio for line in rows if line.method != "full"})
     out, c = console(), job.configuration
@@ -67,7 +67,7 @@ def _print_costs(out: Console, job: Job, ratios: list[float]) -> None:
 
 
 def print_tables(texts: Iterable[TextTable]) -> None:
-    """Tables of text, each with what it means below it."""
+    """Print tables of text, each with its note."""
     out = console()
     for text in texts:
         out.print(text.title, style="bold")
@@ -82,7 +82,7 @@ def print_tables(texts: Iterable[TextTable]) -> None:
 
 
 def print_plan(job: Job, plan: Estimate) -> None:
-    """What would be done, and how long it will take."""
+    """Print what would be done, and how long it would take."""
     c, out = job.configuration, console()
     test = 0 if job.data.test is None else len(job.data.test)
     out.print(f"{c.dataset}: {len(job.data.train)} samples to train on, {test} to test on, recipe {c.recipe}")

@@ -1,4 +1,4 @@
-"""`moso report`: one file to look at what was kept, what was dropped, and why."""
+"""`moso report`: a single file that shows what was kept, what was dropped, and why."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""`moso reproduce`: figures and tables of the paper, cell by cell, from their tables on."""
+"""`moso reproduce`: figures and tables of the paper, cell by cell, continued from their result tables."""
 
 import sys
 import time
@@ -99,11 +99,11 @@ def reproduce_command(
 
 
 def _experiments(names: Sequence[str], preset: str) -> list[Experiment]:
-    """Those of these names, each once; `all` are those that the preset has."""
+    """Return the experiments of these names, each once; `all` means those of the preset."""
     every = [one.name for one in EXPERIMENTS.values() if preset in one.presets] or list(EXPERIMENTS)
     found = [find_experiment(own) for name in names for own in (every if name == EVERY else [name])]
     for experiment in found:
-        experiment.of(preset)  # refused here, before anything is done
+        experiment.of(preset)  # raises if the preset is missing, before any work starts
     return list({experiment.name: experiment for experiment in found}.values())
 
 
@@ -132,7 +132,7 @@ def _titled(experiments: Sequence[Experiment]) -> str:
 
 
 def _pages(experiments: Sequence[Experiment], asked: Asked) -> list[Path]:
-    """The pages of those that have a table, and the index of all."""
+    """Write the pages of the experiments with a table, and the index of all; return the paths of the pages."""
     known = [one for one in experiments if Results.open(asked.results, one.name).rows]
     if not known:
         raise errors.StageIncomplete(f"{asked.results} has no table of {experiments[0].name} yet; run it first")

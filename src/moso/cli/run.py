@@ -1,4 +1,4 @@
-"""`moso run`: data in, pruned data and proof out."""
+"""`moso run`: from data to pruned data, with an evaluation by retraining."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -68,7 +68,18 @@ def new_job(
     settings: RunSettings,
     defaults: dict[str, Any] | None = None,
 ) -> Job:
-    """The job that a file and flags describe, its data loaded and checked."""
+    """Return the job that a file and flags describe, with its data loaded and checked.
+
+    Args:
+        file: The TOML file, if there is one.
+        out: The run directory; by default that of the file, or one named after data and configuration.
+        options: Where and how the pieces run.
+        settings: Settings given as flags.
+        defaults: Defaults of the verb.
+
+    Raises:
+        MosoError: A setting is invalid, or the data cannot be opened.
+    """
     configuration, file_out = configuration_from(file, settings.given, defaults)
     directory = RunDirectory.at(out or file_out or default_out(configuration))
     return Job(directory, configuration, load_data(configuration), runtime=options.runtime)

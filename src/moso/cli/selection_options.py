@@ -1,4 +1,4 @@
-"""What is selected, as flags of `moso score | select | evaluate`: methods, selectors, ratios, what a user brings."""
+"""Flags of `moso score | select | evaluate`: methods, selectors, ratios, and the user's own scores and lists."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ Decisions = Annotated[
 
 @dataclass(frozen=True)
 class SelectionOptions(Flags):
-    """Methods, selectors and ratios, their settings, and scores, lists and decisions of the user's own."""
+    """Methods, selectors and ratios, their settings, and the user's own scores, lists and decisions."""
 
     method: Methods = None
     selector: Selectors = None
@@ -68,13 +68,13 @@ class SelectionOptions(Flags):
     overrides: Decisions = None
 
     def choices(self, job: Job) -> list[ResolvedMethod]:
-        """Put what the user brings into the run, and return the methods and selectors that were asked for."""
+        """Import the user's files into the run, and return the requested methods and selectors."""
         own = self._bring(job)
         choices = asked_choices(job, [*(self.method or []), *own], self.selector, self.setting, self.min_per_class)
         return _decided(job, choices, self.overrides)
 
     def _bring(self, job: Job) -> list[str]:
-        """Put a score or a list of the user's into the run; the name under which it is there now."""
+        """Import the user's score or list into the run; return its name, or nothing if there is none."""
         name, scores, indices, hard = self.name, self.scores, self.indices, self.hard
         if scores is None and indices is None:
             if name is not None or hard is not None:
@@ -102,7 +102,19 @@ def asked_choices(
     settings: list[str] | None = None,
     min_per_class: int | None = None,
 ) -> list[ResolvedMethod]:
-    """The methods and selectors a user asked for, resolved; without a word, those of the configuration."""
+    """Return the requested methods and selectors, resolved; by default those of the configuration.
+
+    Args:
+        job: The job.
+        methods: Names of methods; ``"all"`` means every method that is possible in this run.
+        selectors: Names of selectors; by default each method's own.
+        settings: Settings of selectors as `SELECTOR.SETTING=VALUE`.
+        min_per_class: Samples that every class keeps; by default that of the configuration.
+
+    Raises:
+        SettingsConflict: A setting belongs to a score, which is already computed.
+        MosoError: A name is unknown, or a method is impossible in this run.
+    """
     asking = _with_settings(job, settings or [], min_per_class)
     if not methods and not selectors:
         return find_choices(asking)
@@ -115,7 +127,7 @@ def asked_choices(
 
 
 def _decided(job: Job, choices: list[ResolvedMethod], overrides: Path | None) -> list[ResolvedMethod]:
-    """The same choices with a user's decisions by hand, which are put into the run."""
+    """Return the choices with the user's manual decisions, which are copied into the run."""
     if overrides is None:
         return choices
     for choice in choices:
@@ -128,7 +140,7 @@ def _decided(job: Job, choices: list[ResolvedMethod], overrides: Path | None) ->
 
 
 def _with_settings(job: Job, settings: list[str], min_per_class: int | None) -> Job:
-    """The job as if its run had other settings of selectors; those of scores have made the run's scores already."""
+    """Return the job with other settings of selectors; the settings of scores are fixed, as the scores are computed."""
     given = read_settings(settings)
     of_scores = sorted(set(given) - set(known_selectors()))
     if of_scores:

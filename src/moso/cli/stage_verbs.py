@@ -1,4 +1,4 @@
-"""`moso score | select | evaluate`: the stages of a run on its directory."""
+"""`moso score | select | evaluate`: the stages of a run, applied to its directory."""
 
 import typer
 

@@ -1,4 +1,4 @@
-"""`moso status`: how a run stands, from any terminal or machine that sees its directory."""
+"""`moso status`: the progress of a run, from any terminal or machine that can read its directory."""
 
 import json
 import tempfile
@@ -32,7 +32,8 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="everything, as JSON")] = False,
 ) -> None:
     """Say how a run stands: what is done, what is at work and where, what failed, how long it will take."""
-    # A copy of its own, of a few small files: that of a run at work on this machine may be busy with large ones.
+    # A few small files are copied to a scratch folder of their own: the local copy of a run in progress may be busy
+    # with large files.
     with tempfile.TemporaryDirectory(prefix="moso-status-") as scratch:
         directory = RunDirectory.at(run, scratch=Path(scratch))
         scalars = None if tensorboard is None else Scalars(tensorboard)

@@ -1,4 +1,4 @@
-"""What the verbs that do work share: opening a job, choosing an executor, holding the directory."""
+"""Shared by the working verbs: opening a job, choosing an executor, locking the directory."""
 
 import re
 from collections.abc import Iterator
@@ -18,14 +18,17 @@ from moso.storage.store import is_address
 
 
 def default_out(configuration: Configuration) -> Path:
-    """Where a run goes that was not told: a folder named after its data and its configuration."""
+    """Return the default run directory: a folder named after the data and the configuration."""
     name = re.sub(r"[^A-Za-z0-9]+", "-", Path(configuration.dataset).name).strip("-") or "run"
     return Path("runs") / f"{name}-{configuration.digest()[:8]}"
 
 
 @contextmanager
 def working(job: Job, options: ExecutorOptions) -> Iterator[Executor]:
-    """The run directory, locked and found in order, and an executor for its pieces; a follower never gets there."""
+    """Lock and prepare the run directory, and yield an executor for its pieces.
+
+    Under torchrun, processes other than the leading one follow it and exit instead.
+    """
     if not options.leads:
         options.follow(job)
         raise typer.Exit
@@ -38,7 +41,7 @@ def working(job: Job, options: ExecutorOptions) -> Iterator[Executor]:
 
 
 def open_job(run: str, runtime: Runtime | None = None) -> Job:
-    """The job of a run directory that is already there."""
+    """Open the job of an existing run directory."""
     directory = RunDirectory.at(run)
     directory.pull()
     directory.configuration()
@@ -46,7 +49,11 @@ def open_job(run: str, runtime: Runtime | None = None) -> Job:
 
 
 def local_path(text: str | Path) -> Path:
-    """A path of this machine, as a flag's value; an address is refused where it would become a folder of that name."""
+    """Parse a flag's value as a path of this machine.
+
+    Raises:
+        OutputInvalid: The value is an address such as `s3://bucket/run`, which would become a folder of that name.
+    """
     if is_address(text):
         raise errors.OutputInvalid(f"{text} is an address, and this is written on this machine alone; give a path")
     return Path(text)

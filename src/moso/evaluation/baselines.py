@@ -1,16 +1,17 @@
-"""Baselines that cost what a pruned training costs and prune nothing: what an honest comparison needs beside random.
+"""Baselines that cost as much as a pruned training and prune nothing, for a fair comparison beside random selection.
 
 A pruned training is cheaper because it makes fewer updates. Would the same number of updates have done better on
 data that was not pruned at all?
 
-- `rs2`: every epoch trains on a fresh random subset as large as what pruning keeps. Over the epochs samples are drawn
-  without replacement: a pass over a random order of all data is cut into epochs, and then comes another order.
+- `rs2`: every epoch trains on a fresh random subset of the size that pruning keeps. Samples are drawn without
+  replacement over epochs: a random order of all data is cut into epochs, and then a new order is drawn.
   Okanovic et al., "Repeated Random Sampling for Minimizing the Time-to-Accuracy of Learning", ICLR 2024
   (arXiv 2305.18424), the variant without replacement.
-- `full-fewer-steps`: all data in every epoch, and just as many updates as the pruned training makes, the schedule of
-  the learning rate squeezed into them. Where retraining on less gets equal steps, that is training on all data itself.
+- `full-fewer-steps`: all data in every epoch, and as many updates as the pruned training makes, with the learning-rate
+  schedule compressed to that number. If retraining makes equal steps (`match = "steps"`), this is the training on all
+  data.
 
-Without replacement, the two differ in little more than where an epoch of batches ends.
+Because RS2 draws without replacement, the two baselines differ in little more than the boundaries of their epochs.
 """
 
 from dataclasses import dataclass, field
@@ -34,23 +35,24 @@ BASELINES: dict[str, str] = {
 
 @dataclass(frozen=True)
 class FreshSubsets(TrainingData):
-    """What RS2 learns from: `size` of the positions in every epoch, addressed by (seed, epoch).
+    """The training data of RS2: a fresh subset of `size` positions in every epoch, a function of (seed, epoch).
 
-    No sample comes twice in an epoch, and none a third time before all have come twice.
+    No sample occurs twice in an epoch, and none a third time before all samples have occurred twice.
 
-    >>> from moso.data.views import as_view
-    >>> view = as_view((np.eye(5), [0, 1, 0, 1, 0]))
-    >>> data = FreshSubsets(view, np.arange(5), np.arange(5, dtype=np.uint64), size=2)
-    >>> seen = np.concatenate([data.subset(epoch, seed=0) for epoch in range(5)])
-    >>> np.bincount(seen)
-    array([2, 2, 2, 2, 2])
+    Example:
+        >>> from moso.data.views import as_view
+        >>> view = as_view((np.eye(5), [0, 1, 0, 1, 0]))
+        >>> data = FreshSubsets(view, np.arange(5), np.arange(5, dtype=np.uint64), size=2)
+        >>> seen = np.concatenate([data.subset(epoch, seed=0) for epoch in range(5)])
+        >>> np.bincount(seen)
+        array([2, 2, 2, 2, 2])
     """
 
     size: int = 1
     _last: dict[tuple[int, int], NDArray[np.int64]] = field(default_factory=dict, compare=False, repr=False)
 
     def subset(self, epoch: int, seed: int) -> NDArray[np.int64]:
-        """The positions of an epoch, in their random order."""
+        """Return the positions of an epoch in random order, shape ``[size]``."""
         begin, end = epoch * self.size, (epoch + 1) * self.size
         number, last = begin // len(self.positions), (end - 1) // len(self.positions)
         first = begin - number * len(self.positions)
@@ -61,15 +63,19 @@ class FreshSubsets(TrainingData):
         return np.concatenate([order[first:], following[: end - last * len(self.positions)]])
 
     def epoch_batches(self, batch_size: int, epoch: int, seed: int) -> list[NDArray[np.int64]]:
-        """The batches of an epoch's own subset."""
+        """Return the batches of an epoch's subset, as positions."""
         return split_evenly(self.subset(epoch, seed), batch_size)
 
     def steps_per_epoch(self, batch_size: int) -> int:
-        """How many updates an epoch makes."""
+        """Return the number of updates per epoch."""
         return max(1, -(-self.size // batch_size))
 
     def _order(self, number: int, seed: int) -> NDArray[np.int64]:
-        """The order of a pass over all data; the epoch it shares with the pass before has no sample twice."""
+        """Return the order of a pass over all data.
+
+        An epoch that spans two passes has no sample twice, so each order depends on the one before; recent orders are
+        cached.
+        """
         known = max((one for one, own in self._last if own == seed and one <= number), default=-1)
         for one in range(known + 1, number + 1):
             self._last[one, seed] = self._next_order(one, seed)
@@ -80,7 +86,7 @@ class FreshSubsets(TrainingData):
     def _next_order(self, number: int, seed: int) -> NDArray[np.int64]:
         drawn = np.argsort(hashes(self.keys[self.positions], seed, "fresh-subsets", number), kind="stable")
         order = self.positions[drawn]
-        left = number * len(self.positions) % self.size  # what the last epoch of the pass before took from its end
+        left = number * len(self.positions) % self.size  # the epoch's samples from the end of the previous pass
         if not left:
             return order
         taken = np.isin(order, self._last[number - 1, seed][-left:])

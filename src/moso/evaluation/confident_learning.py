@@ -1,7 +1,7 @@
-"""Confident learning beside our scores: what cleanlab says of the same out-of-sample probabilities.
+"""Confident learning for comparison: cleanlab's results on the same out-of-sample probabilities.
 
-Northcutt, Jiang and Chuang, "Confident Learning: Estimating Uncertainty in Dataset Labels", JAIR 2021. It is other
-people's code (`pip install "moso-prune[cleanlab]"`) and is imported only when it is asked for.
+Northcutt, Jiang and Chuang, "Confident Learning: Estimating Uncertainty in Dataset Labels", JAIR 2021. cleanlab is an
+optional dependency (`pip install "moso-prune[cleanlab]"`), imported on first use.
 """
 
 from dataclasses import dataclass
@@ -20,22 +20,38 @@ ISSUES = "cleanlab: confident learning"
 
 @dataclass(frozen=True)
 class Opinion:
-    """How suspicious a detector finds each sample, `[samples]`, high means more; and whom it calls wrong, if anyone."""
+    """The result of one detector of label errors.
+
+    Attributes:
+        suspicion: How suspicious each sample is, high means more, shape ``[samples]``.
+        flagged: Whether the detector calls each label wrong, shape ``[samples]``; None if it only ranks.
+    """
 
     suspicion: NDArray[np.float64]
     flagged: NDArray[np.bool_] | None = None
 
 
 def confident_learning(labels: NDArray[np.int64], probabilities: NDArray[np.float32]) -> dict[str, Opinion]:
-    """What cleanlab makes of `labels: [samples]` and out-of-sample `probabilities: [samples, classes]`, by name.
+    """Run cleanlab's detectors of label errors.
 
-    Label quality by self-confidence and by normalised margin, and the issues that confident learning finds, those
-    before all others and each group by self-confidence.
+    The detectors are: label quality by self-confidence, label quality by normalised margin, and the issues found by
+    confident learning (flagged samples first, each group by self-confidence).
 
-    >>> probabilities = np.array([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.95, 0.05]], dtype=np.float32)
-    >>> found = confident_learning(np.array([0, 0, 1, 1]), probabilities)
-    >>> [int(opinion.suspicion.argmax()) for opinion in found.values()]
-    [3, 3, 3]
+    Args:
+        labels: One class number per sample, shape ``[samples]``.
+        probabilities: Out-of-sample probabilities, shape ``[samples, classes]``.
+
+    Returns:
+        One `Opinion` per detector, by name.
+
+    Raises:
+        PackageMissing: cleanlab is not installed.
+
+    Example:
+        >>> probabilities = np.array([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.95, 0.05]], dtype=np.float32)
+        >>> found = confident_learning(np.array([0, 0, 1, 1]), probabilities)
+        >>> [int(opinion.suspicion.argmax()) for opinion in found.values()]
+        [3, 3, 3]
     """
     try:
         from cleanlab.filter import find_label_issues

@@ -1,4 +1,4 @@
-"""How well an order of samples finds the ones that are wrong: AUROC, and precision at the number there is to find."""
+"""How well a ranking of samples finds wrong labels: AUROC, and precision at the number of wrong labels."""
 
 from dataclasses import dataclass
 
@@ -10,11 +10,14 @@ from moso import errors
 
 @dataclass(frozen=True)
 class Detection:
-    """How well one order found the wrong labels.
+    """How well one ranking found the wrong labels.
 
-    `auroc` is the chance that a wrong sample comes before a right one; `precision` the share of wrong ones among
-    as many of the first as there are wrong ones in all. `flagged` are those that a detector called wrong by itself,
-    with their own precision and recall; None for a plain order.
+    Attributes:
+        auroc: Probability that a wrong sample ranks before a right one.
+        precision: Share of wrong samples among the first k, with k the number of wrong samples.
+        flagged: Number of samples that the detector called wrong; None for a plain ranking.
+        flagged_precision: Share of wrong samples among the flagged; None for a plain ranking.
+        flagged_recall: Share of flagged samples among the wrong; None for a plain ranking.
     """
 
     name: str
@@ -26,23 +29,24 @@ class Detection:
 
 
 def auroc(suspicion: NDArray[np.float64], wrong: NDArray[np.bool_]) -> float:
-    """The area under the receiver operating characteristic: ties count half (Mann and Whitney's statistic).
+    """Return the area under the receiver operating characteristic; ties count half (Mann and Whitney's statistic).
 
     Args:
-        suspicion: One finite number per sample, shape `[samples]`; high means suspicious.
-        wrong: Whether each label is wrong, shape `[samples]`.
+        suspicion: One finite number per sample, shape ``[samples]``; high means suspicious.
+        wrong: Whether each label is wrong, shape ``[samples]``.
 
     Returns:
-        The chance that a wrong sample is more suspicious than a right one, from 0 to 1.
+        The probability that a wrong sample is more suspicious than a right one, in ``[0, 1]``.
 
     Raises:
-        MosoError: If all labels are wrong or none is, or a suspicion is not finite.
+        NothingToMeasure: All labels are wrong, or none is.
+        ValuesNotFinite: A suspicion is not finite.
 
     Example:
         >>> auroc(np.array([0.9, 0.2, 0.4]), np.array([True, False, False]))
         1.0
     """
-    from sklearn.metrics import roc_auc_score  # takes half a second
+    from sklearn.metrics import roc_auc_score  # imported here: it takes half a second
 
     _check_truth(wrong)
     if not np.isfinite(suspicion).all():
@@ -53,12 +57,22 @@ def auroc(suspicion: NDArray[np.float64], wrong: NDArray[np.bool_]) -> float:
 
 
 def precision_at(suspicion: NDArray[np.float64], wrong: NDArray[np.bool_], count: int | None = None) -> float:
-    """The share of wrong samples among the `count` most suspicious; by default as many as are wrong.
+    """Return the share of wrong samples among the `count` most suspicious.
 
-    Samples tied at the last place count by their average, whichever of them a sort would put first.
+    Samples tied at the last place count by their average, so the result does not depend on the order of ties.
 
-    >>> precision_at(np.array([0.9, 0.5, 0.5, 0.1]), np.array([True, True, False, False]))
-    0.75
+    Args:
+        suspicion: One number per sample, high means suspicious, shape ``[samples]``.
+        wrong: Whether each label is wrong, shape ``[samples]``.
+        count: Number of samples looked at; by default the number of wrong labels.
+
+    Raises:
+        NothingToMeasure: All labels are wrong, or none is.
+        SettingInvalid: `count` is out of range.
+
+    Example:
+        >>> precision_at(np.array([0.9, 0.5, 0.5, 0.1]), np.array([True, True, False, False]))
+        0.75
     """
     _check_truth(wrong)
     count = int(wrong.sum()) if count is None else count
@@ -78,10 +92,21 @@ def detection(
     wrong: NDArray[np.bool_],
     flagged: NDArray[np.bool_] | None = None,
 ) -> Detection:
-    """All of it for one order, `[samples]`, high means suspicious; `flagged` are a detector's own findings.
+    """Measure one ranking by AUROC and precision, and a detector's flags by precision and recall.
 
-    >>> detection("mine", np.array([0.9, 0.2, 0.4]), np.array([True, False, False])).precision
-    1.0
+    Args:
+        name: Name of the ranking.
+        suspicion: One finite number per sample, high means suspicious, shape ``[samples]``.
+        wrong: Whether each label is wrong, shape ``[samples]``.
+        flagged: Whether the detector called each label wrong, if it does.
+
+    Raises:
+        NothingToMeasure: All labels are wrong, or none is.
+        ValuesNotFinite: A suspicion is not finite.
+
+    Example:
+        >>> detection("mine", np.array([0.9, 0.2, 0.4]), np.array([True, False, False])).precision
+        1.0
     """
     found = Detection(name, auroc(suspicion, wrong), precision_at(suspicion, wrong))
     if flagged is None:

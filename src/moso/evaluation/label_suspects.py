@@ -1,8 +1,9 @@
-"""Samples whose label is likely wrong: an order by suspicion, and what a network that never saw them would say.
+"""Label suspects: samples ranked by how likely their label is wrong, with out-of-sample predictions.
 
-A score says how much a sample is worth; a wrong label is worth less than nothing. MoSo's scores put it at the low end:
-its gradient disagrees with that of the others. Scores of difficulty put it at their hard end, which may be the end
-that their source keeps. So what is suspicious is the hard end of a score that has one, and the low end of the others.
+A score measures how much a sample is worth; a wrong label is worth less than nothing. MoSo's scores rank wrong labels
+low, because their gradients disagree with those of the other samples. Scores of difficulty rank wrong labels at their
+hard end, which may be the end that their source keeps. So the suspicious end is the hard end of a score that has one,
+and the low end of any other score.
 """
 
 from dataclasses import dataclass
@@ -13,16 +14,22 @@ from numpy.typing import NDArray
 
 from moso import errors
 
-# The order by what networks that never saw a sample say of its label: no score, but of every run with partitions.
+# The ranking by out-of-sample probability of the label: not a score, and available in every run with partitions.
 OUT_OF_SAMPLE = "out-of-sample"
 
 
 @dataclass(frozen=True)
 class Suspects:
-    """The most suspicious samples, worst first; every column is `[suspects]`.
+    """The most suspicious samples, worst first; every column has shape ``[suspects]``.
 
-    `predicted` is the class that networks which never saw the sample give it, `given_probability` what they give to
-    its label and `predicted_probability` to their own. `actual` are the right labels, where they are known.
+    Attributes:
+        positions: Positions of the samples in the data set.
+        suspicion: How suspicious each sample is, high means more.
+        labels: The given labels.
+        predicted: The class predicted by networks that never saw the sample.
+        given_probability: The probability that these networks give to the label.
+        predicted_probability: The probability that these networks give to the predicted class.
+        actual: The right labels, if they are known.
     """
 
     positions: NDArray[np.int64]
@@ -38,24 +45,40 @@ class Suspects:
 
     @property
     def wrong(self) -> NDArray[np.bool_] | None:
-        """Whose label really is wrong, where that is known."""
+        """Whether each label is really wrong; None if the right labels are not known."""
         return None if self.actual is None else self.actual != self.labels
 
 
 def suspicion(scores: NDArray[np.float64], hard: Literal["high", "low"] | None) -> NDArray[np.float64]:
-    """How suspicious a score finds every sample, high means more; `hard` is the score's hard end.
+    """Turn a score into a suspicion, high means more suspicious.
 
-    >>> suspicion(np.array([0.5, -1.0]), hard=None).tolist()
-    [-0.5, 1.0]
+    Args:
+        scores: One float per sample, shape ``[samples]``.
+        hard: The hard end of the score; None if it has none.
+
+    Returns:
+        Float64 ``[samples]``: the score if its hard end is high, else the negated score.
+
+    Example:
+        >>> suspicion(np.array([0.5, -1.0]), hard=None).tolist()
+        [-0.5, 1.0]
     """
     return scores.astype(np.float64) if hard == "high" else -scores.astype(np.float64)
 
 
 def doubt(probabilities: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.float64]:
-    """1 less the probability that networks which did not see a sample give to its label: how much they doubt it.
+    """Return 1 minus the out-of-sample probability of each label.
 
-    >>> doubt(np.array([[0.75, 0.25]], dtype=np.float32), np.array([1])).tolist()
-    [0.75]
+    Args:
+        probabilities: Out-of-sample probabilities, shape ``[samples, classes]``.
+        labels: One class number per sample, shape ``[samples]``.
+
+    Returns:
+        Float64 in ``[0, 1]``, shape ``[samples]``.
+
+    Example:
+        >>> doubt(np.array([[0.75, 0.25]], dtype=np.float32), np.array([1])).tolist()
+        [0.75]
     """
     return 1.0 - probabilities[np.arange(len(labels)), labels].astype(np.float64)
 
@@ -67,11 +90,23 @@ def find_suspects(
     top: int | None = 100,
     actual: NDArray[np.int64] | None = None,
 ) -> Suspects:
-    """The `top` most suspicious samples, worst first, ties in the order of the data; all of them with None.
+    """Return the most suspicious samples, worst first; ties keep the order of the data.
 
-    >>> probabilities = np.array([[0.9, 0.1], [0.2, 0.8]], dtype=np.float32)
-    >>> find_suspects(np.array([0.1, 0.7]), np.array([0, 0]), probabilities, top=1).predicted
-    array([1])
+    Args:
+        suspicion: One number per sample, high means suspicious, shape ``[samples]``.
+        labels: One class number per sample, shape ``[samples]``.
+        probabilities: Out-of-sample probabilities, shape ``[samples, classes]``.
+        top: Number of suspects; None means all samples.
+        actual: The right labels, if they are known.
+
+    Raises:
+        LengthMismatch: The columns have different lengths.
+        SettingInvalid: `top` is below 1.
+
+    Example:
+        >>> probabilities = np.array([[0.9, 0.1], [0.2, 0.8]], dtype=np.float32)
+        >>> find_suspects(np.array([0.1, 0.7]), np.array([0, 0]), probabilities, top=1).predicted
+        array([1])
     """
     if not len(suspicion) == len(labels) == len(probabilities):
         raise errors.LengthMismatch(

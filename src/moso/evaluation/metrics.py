@@ -1,4 +1,4 @@
-"""The metric of a task, measured on samples."""
+"""Measure the metric of a task per sample."""
 
 import numpy as np
 import torch
@@ -20,15 +20,30 @@ def measured(
     batch_size: int = 512,
     loader_workers: int = 0,
 ) -> NDArray[np.float64]:
-    """The metric of every sample, `[positions]`, in evaluation mode.
+    """Compute the metric of every sample, with the model in evaluation mode.
 
-    >>> from moso.data.views import as_view
-    >>> from moso.tasks.classification import accuracy
-    >>> view = as_view((np.eye(2), [0, 1]))
-    >>> model = nn.Linear(2, 2, bias=False)
-    >>> _ = nn.init.eye_(model.weight)
-    >>> measured(model, view, np.arange(2), accuracy())
-    array([1., 1.])
+    Args:
+        model: The network; its mode is restored afterwards.
+        view: The data.
+        positions: Positions of the samples in the view.
+        metric: The task's metric.
+        batch_size: Samples per batch.
+        loader_workers: Processes that load data; 0 loads in this process.
+
+    Returns:
+        One float64 per sample, shape ``[positions]``.
+
+    Raises:
+        ExtensionBroken: The metric did not return one number per sample.
+
+    Example:
+        >>> from moso.data.views import as_view
+        >>> from moso.tasks.classification import accuracy
+        >>> view = as_view((np.eye(2), [0, 1]))
+        >>> model = nn.Linear(2, 2, bias=False)
+        >>> _ = nn.init.eye_(model.weight)
+        >>> measured(model, view, np.arange(2), accuracy())
+        array([1., 1.])
     """
     device = next(model.parameters()).device
     values = []

@@ -1,4 +1,4 @@
-"""How alike methods are: what they keep in common, and how alike they rank the samples."""
+"""Similarity of methods: overlap of the kept samples, and rank correlation of the scores."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,16 +11,17 @@ from moso import errors
 
 @dataclass(frozen=True)
 class Likeness:
-    """A symmetric table of one number a pair of names, `values: [names, names]`."""
+    """A symmetric table of one number per pair of names, shape ``[names, names]``."""
 
     names: tuple[str, ...]
     values: NDArray[np.float64]
 
     def pairs(self) -> list[tuple[str, str, float]]:
-        """Every pair of different names once, the most alike first; pairs without a number are left out.
+        """Return every pair of different names once, most similar first; pairs with NaN are left out.
 
-        >>> Likeness(("a", "b"), np.array([[1.0, 0.25], [0.25, 1.0]])).pairs()
-        [('a', 'b', 0.25)]
+        Example:
+            >>> Likeness(("a", "b"), np.array([[1.0, 0.25], [0.25, 1.0]])).pairs()
+            [('a', 'b', 0.25)]
         """
         rows, columns = np.triu_indices(len(self.names), 1)
         found = [
@@ -31,12 +32,14 @@ class Likeness:
 
 
 def jaccard(kept: Mapping[str, NDArray[np.bool_]]) -> Likeness:
-    """Jaccard's index of every two selections: samples that both keep over samples that either keeps.
+    """Compute the Jaccard index of every two selections: samples kept by both over samples kept by either.
 
-    `kept: [samples]` says of every sample whether a selection keeps it.
+    Args:
+        kept: One mask ``[samples]`` per selection, True for kept samples.
 
-    >>> jaccard({"a": np.array([True, True, False]), "b": np.array([False, True, True])}).values[0, 1].round(3)
-    np.float64(0.333)
+    Example:
+        >>> jaccard({"a": np.array([True, True, False]), "b": np.array([False, True, True])}).values[0, 1].round(3)
+        np.float64(0.333)
     """
     names = tuple(kept)
     masks = np.stack([np.asarray(kept[name], dtype=bool) for name in names])
@@ -44,29 +47,34 @@ def jaccard(kept: Mapping[str, NDArray[np.bool_]]) -> Likeness:
     values = np.ones((len(names), len(names)))
     for number, mask in enumerate(masks):
         common = masks[:, mask].sum(axis=1)
-        # Two selections of nothing keep the same.
+        # The index of two empty selections is defined as 1.
         either = np.maximum(sizes + sizes[number] - common, 1)
         values[number] = np.where(sizes + sizes[number] == 0, 1.0, common / either)
     return Likeness(names, values)
 
 
 def jaccard_by_chance(share: float) -> float:
-    """What two independent random selections of this share of many samples have in common.
+    """Return the expected Jaccard index of two independent random selections that keep this share of many samples.
 
-    >>> round(jaccard_by_chance(0.5), 3)
-    0.333
+    Example:
+        >>> round(jaccard_by_chance(0.5), 3)
+        0.333
     """
     return share / (2 - share)
 
 
 def rank_correlations(scores: Mapping[str, NDArray[np.float64]]) -> Likeness:
-    """Spearman's rank correlation of every two scores, `[samples]` each; NaN beside a score that is constant.
+    """Compute Spearman's rank correlation of every two scores; NaN for a constant score.
 
-    >>> rank_correlations({"a": np.arange(4.0), "b": -np.arange(4.0) ** 3}).values.round(6)
-    array([[ 1., -1.],
-           [-1.,  1.]])
+    Args:
+        scores: One array ``[samples]`` per score, without NaN.
+
+    Example:
+        >>> rank_correlations({"a": np.arange(4.0), "b": -np.arange(4.0) ** 3}).values.round(6)
+        array([[ 1., -1.],
+               [-1.,  1.]])
     """
-    from scipy.stats import rankdata  # takes half a second
+    from scipy.stats import rankdata  # imported here: it takes half a second
 
     names = tuple(scores)
     ranks = rankdata(np.stack([scores[name] for name in names]), axis=1)
@@ -79,11 +87,15 @@ def rank_correlations(scores: Mapping[str, NDArray[np.float64]]) -> Likeness:
 
 
 def mean_likeness(tables: Sequence[Likeness]) -> Likeness:
-    """The mean of tables of the same names, a seed each.
+    """Return the mean of several tables (one per seed) of the same names.
 
-    >>> one, other = (Likeness(("a",), np.array([[value]])) for value in (0.0, 1.0))
-    >>> mean_likeness([one, other]).values
-    array([[0.5]])
+    Raises:
+        NothingToMeasure: There are no tables, or their names differ.
+
+    Example:
+        >>> one, other = (Likeness(("a",), np.array([[value]])) for value in (0.0, 1.0))
+        >>> mean_likeness([one, other]).values
+        array([[0.5]])
     """
     if not tables or any(table.names != tables[0].names for table in tables):
         raise errors.NothingToMeasure("tables of different names have no mean")

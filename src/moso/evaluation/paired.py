@@ -1,12 +1,12 @@
-"""The one statistic that says whether two methods differ: the paired difference over seeds.
+"""The statistic that decides whether two methods differ: the paired difference over seeds.
 
-Under one seed all methods share data, surrogates, initialisation and test, and what that seed does to all of them
-cancels. So the difference is taken seed by seed, and Student's interval is taken over the differences. Page, terminal,
-`moso compare` and `moso reproduce` all print this difference, and take their words from its verdict.
+Under one seed all methods share data, surrogates, initialisation and test data, so the effect of the seed cancels in
+the difference. The difference is taken seed by seed, with Student's t interval over the differences. The page, the
+terminal, `moso compare` and `moso reproduce` all print this difference, and take their words from its verdict.
 
-Several comparisons: the interval, as printed, holds by itself. The verdict allows for all `comparisons` that stand
-beside each other (Bonferroni): it is better or worse only if the interval, widened so far that 95 of 100 such tables
-contain no false verdict, leaves zero out. So the best of a table may be picked without claiming more than the table.
+Multiple comparisons: the printed interval is that of a single comparison. The verdict is corrected for all
+`comparisons` of a table (Bonferroni): it is "better" or "worse" only if the interval, widened so that 95 of 100 such
+tables contain no false verdict, excludes zero. So picking the best row of a table claims no more than the table does.
 """
 
 import math
@@ -27,12 +27,12 @@ class PairedDifference:
     """How far one method's mean is above another's over the seeds that both have, in the measure's unit.
 
     Attributes:
-        value: Mean of the differences; positive where the first is higher, be that better or worse.
+        value: Mean of the differences; positive if the first method's values are higher, be that better or worse.
         margin: Half the width of the 95 % interval of this difference by itself; NaN for a single pair.
         widened: Half the width of the interval that allows for all `comparisons`; NaN for a single pair.
-        pairs: Number of seeds that both have.
-        comparisons: Number of differences that stand beside each other, this one included.
-        measure: What was measured, and which end of it is better.
+        pairs: Number of seeds that both methods have.
+        comparisons: Number of differences in the same table, this one included.
+        measure: The metric, its unit and its better end.
     """
 
     value: float
@@ -54,15 +54,16 @@ class PairedDifference:
 
     @property
     def gain(self) -> float:
-        """The difference, turned so that more is better."""
+        """The difference with its sign turned so that higher is better."""
         return self.measure.sign * self.value
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the first is better or worse, level (chance may explain the difference), or unknown (one pair).
+        """Whether the first method is better, worse, level (chance may explain the difference) or unknown (one pair).
 
-        >>> [PairedDifference(1.2, 0.5, widened, pairs=3).verdict for widened in (0.9, 1.5, math.nan)]
-        ['better', 'level', 'unknown']
+        Example:
+            >>> [PairedDifference(1.2, 0.5, widened, pairs=3).verdict for widened in (0.9, 1.5, math.nan)]
+            ['better', 'level', 'unknown']
         """
         if math.isnan(self.widened):
             return "unknown"
@@ -72,7 +73,7 @@ class PairedDifference:
 
     @property
     def star(self) -> str:
-        """The mark of a difference that is called one, and nothing for others."""
+        """A star if the verdict is better or worse, else an empty string."""
         return " *" if self.verdict in ("better", "worse") else ""
 
     def __str__(self) -> str:
@@ -93,14 +94,14 @@ def paired_difference(
 
     Args:
         first: One value per seed.
-        second: One value per seed of the method it is compared with.
-        measure: What the values are.
-        test_samples: Size of the test data, or 0 if unknown. Accuracy comes in steps of one test sample, and no
-            standard deviation is taken to be smaller: two seeds that happen to agree say little.
-        comparisons: Number of differences that stand beside each other, this one included.
+        second: One value per seed of the other method.
+        measure: The metric of the values.
+        test_samples: Size of the test data, or 0 if unknown. The resolution of accuracy is one test sample, and the
+            standard deviation is taken to be at least that: two seeds that happen to agree are weak evidence.
+        comparisons: Number of differences in the same table, this one included.
 
     Returns:
-        The difference over the seeds that both have, without an interval (NaN) for a single seed; None for no seed.
+        The difference over the common seeds; with one common seed its interval is NaN, with none the result is None.
 
     Example:
         >>> found = paired_difference({0: 3.0, 1: 5.0, 2: 4.0}, {0: 1.0, 1: 2.0, 2: 3.0})
@@ -114,7 +115,7 @@ def paired_difference(
     mean, pairs = float(differences.mean()), len(common)
     if pairs < 2:
         return PairedDifference(mean, math.nan, math.nan, pairs, comparisons, measure)
-    from scipy.stats import t  # takes half a second
+    from scipy.stats import t  # imported here: it takes half a second
 
     resolution = 100 / test_samples if test_samples and measure == ACCURACY else 0.0
     error = max(float(differences.std(ddof=1)), resolution) / math.sqrt(pairs)

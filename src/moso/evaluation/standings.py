@@ -1,7 +1,7 @@
-"""Many methods side by side: what each reached at each ratio, seed by seed, beside random selection and all data.
+"""Many methods side by side: the values of each at each ratio and seed, compared with random selection and all data.
 
-Differences are paired (`evaluation/paired.py`). Those of one ratio to one reference stand beside each other, and their
-verdicts allow for it. The baseline is the better of the random selections at the ratio, the harder to beat.
+Differences are paired (`evaluation/paired.py`). The differences to one reference at one ratio form a table, and their
+verdicts are corrected for its size. The random baseline is the better of the random selections at the ratio.
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -19,7 +19,14 @@ RANDOM = "random"
 
 @dataclass(frozen=True)
 class Entry:
-    """What one method reached at one ratio under each seed."""
+    """The values of one method, selector and setting at one ratio, by seed.
+
+    Attributes:
+        parameters: Settings of the selector as JSON.
+        by_seed: One value per seed, in the unit of `measure`.
+        several: Whether the same method and selector occur with several settings, so that the name must tell them
+            apart.
+    """
 
     method: str
     selector: str
@@ -31,21 +38,24 @@ class Entry:
 
     @property
     def line(self) -> Line:
-        """The same without its seeds, in their order."""
+        """The same values as a `Line`, in the order of seeds."""
         values = tuple(self.by_seed[seed] for seed in sorted(self.by_seed))
         return Line(self.method, self.selector, self.ratio, values, self.measure)
 
     @property
     def name(self) -> str:
-        """What a person calls it; settings of its selector are said where there are `several` of them to tell apart."""
+        """The name for people; with the selector's settings if there are `several` of them."""
         return f"{self.line.name} {self.parameters}" if self.several else self.line.name
 
 
 @dataclass(frozen=True)
 class Row:
-    """One entry with its standing: paired differences; None where there is nothing to compare with under one seed.
+    """One entry with its paired differences; a difference is None without a reference or without a common seed.
 
-    `matched` is the better of the baselines that make as many updates without pruning.
+    Attributes:
+        random: The better of the random selections at this ratio.
+        full: Training on all data.
+        matched: The better of the baselines that make as many updates without pruning.
     """
 
     entry: Entry
@@ -58,12 +68,16 @@ class Row:
 
 
 def entries(cells: Iterable[Mapping[str, Any]]) -> list[Entry]:
-    """Cells of the evaluation, seeds gathered, in the order methods first appear.
+    """Gather the results of an evaluation by method, selector, settings and ratio, in order of first appearance.
 
-    >>> cell = {"method": "moso", "selector": "top", "parameters": "{}", "ratio": 0.5}
-    >>> cell |= {"metric": "accuracy", "unit": "%", "better": "higher"}
-    >>> entries([{**cell, "seed": seed, "value": 90.0 + seed} for seed in (0, 1)])[0].by_seed
-    {0: 90.0, 1: 91.0}
+    Args:
+        cells: One mapping per retraining: method, selector, parameters, ratio, seed, value, metric, unit, better.
+
+    Example:
+        >>> cell = {"method": "moso", "selector": "top", "parameters": "{}", "ratio": 0.5}
+        >>> cell |= {"metric": "accuracy", "unit": "%", "better": "higher"}
+        >>> entries([{**cell, "seed": seed, "value": 90.0 + seed} for seed in (0, 1)])[0].by_seed
+        {0: 90.0, 1: 91.0}
     """
     gathered: dict[tuple[str, str, str, float, Measure], dict[int, float]] = {}
     for cell in cells:
@@ -81,7 +95,7 @@ def compared(found: Sequence[Entry], test_samples: int = 0) -> list[Row]:
 
     Args:
         found: All entries of an evaluation.
-        test_samples: Size of the test data, or 0 if unknown; accuracy comes in steps of one test sample.
+        test_samples: Size of the test data, or 0 if unknown; it is the resolution of accuracy.
 
     Returns:
         One row per entry, in the order of `found`.
@@ -97,7 +111,7 @@ def compared(found: Sequence[Entry], test_samples: int = 0) -> list[Row]:
 
 
 def full_entry(found: Iterable[Entry]) -> Entry | None:
-    """Training on all data, if it was measured."""
+    """Return the entry of training on all data; None if it was not measured."""
     return next((entry for entry in found if entry.method == FULL), None)
 
 
@@ -110,7 +124,7 @@ def _difference(
 ) -> PairedDifference | None:
     if reference is None or reference is entry:
         return None
-    # All that is held against this reference at this ratio.
+    # The number of entries that are compared with this reference at this ratio.
     comparisons = max(1, sum(one is not reference for one in here))
     return paired_difference(
         entry.by_seed,
@@ -123,7 +137,13 @@ def _difference(
 
 @dataclass(frozen=True)
 class Reach:
-    """How much a method can remove within a tolerance: by its means, and the lowest and highest over single seeds."""
+    """The largest share that a method can remove within a tolerance.
+
+    Attributes:
+        by_mean: By the mean over seeds.
+        lowest: The smallest result of a single seed.
+        highest: The largest result of a single seed.
+    """
 
     name: str
     by_mean: Prunable
@@ -132,9 +152,14 @@ class Reach:
 
 
 def reaches(found: Sequence[Entry], tolerance: float) -> list[Reach]:
-    """How much each method can remove and lose no more than `tolerance` points against all data.
+    """Compute how much each method can remove with a loss of at most `tolerance` against all data.
 
-    For what is not in %, the tolerance is in per cent of what all data reaches. Empty where all data was not measured.
+    Args:
+        found: All entries of an evaluation.
+        tolerance: In points for metrics in %, else in per cent of the value on all data.
+
+    Returns:
+        One `Reach` per method, selector and settings; empty if training on all data was not measured.
     """
     full = full_entry(found)
     if full is None:
@@ -164,9 +189,10 @@ def _losses(own: Sequence[Entry], full: Entry, seeds: Sequence[int]) -> dict[flo
 
 
 def is_method(name: str) -> bool:
-    """Whether a row is a method that prunes, and neither all data, random selection nor a baseline.
+    """Return whether a name is a pruning method: not all data, random selection or a baseline.
 
-    >>> is_method("moso"), is_method("random"), is_method("rs2")
-    (True, False, False)
+    Example:
+        >>> is_method("moso"), is_method("random"), is_method("rs2")
+        (True, False, False)
     """
     return name not in (FULL, RANDOM, *BASELINES)

@@ -1,4 +1,4 @@
-"""How well two columns of numbers agree, with intervals, and how fast something grows."""
+"""Correlation of two columns with bootstrap intervals, and fits of power laws."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from moso.randomness import generator
 
 Kind = Literal["spearman", "pearson"]
 RESAMPLES = 1_000
-# Ranks of one block of resamples.
+# Largest number of values per block of resamples, which bounds memory.
 _BLOCK_NUMBERS = 4_000_000
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A measured value and its 95 % interval."""
+    """A measured value with its 95 % interval."""
 
     value: float
     low: float
@@ -31,11 +31,22 @@ class Interval:
 def correlation(
     first: NDArray[np.float64], second: NDArray[np.float64], kind: Kind, seed: int, resamples: int = RESAMPLES
 ) -> Interval:
-    """Spearman's or Pearson's coefficient with a bootstrap interval over samples; NaN where a column is constant.
+    """Compute a correlation coefficient with a bootstrap interval over samples.
 
-    >>> line = np.arange(50.0)
-    >>> str(correlation(line, line**3, "spearman", seed=0))
-    '1.000 [1.000, 1.000]'
+    Args:
+        first: One float per sample, shape ``[samples]``.
+        second: One float per sample, shape ``[samples]``.
+        kind: ``"spearman"`` or ``"pearson"``.
+        seed: Seed of the bootstrap.
+        resamples: Number of bootstrap resamples.
+
+    Returns:
+        The coefficient and its 95 % interval; NaN for a constant column or fewer than 3 samples.
+
+    Example:
+        >>> line = np.arange(50.0)
+        >>> str(correlation(line, line**3, "spearman", seed=0))
+        '1.000 [1.000, 1.000]'
     """
     if len(first) < 3:
         return Interval(float("nan"), float("nan"), float("nan"))
@@ -47,7 +58,7 @@ def correlation(
         chosen = draw.integers(len(first), size=(rows, len(first)))
         drawn.append(_coefficients(first[chosen], second[chosen], kind))
         left -= rows
-    # A resample can be constant where many values are tied; it has no coefficient to contribute.
+    # With many ties a resample can be constant; it has no coefficient and is left out.
     values = np.concatenate(drawn)
     values = values[np.isfinite(values)]
     tail = (1 - COVERAGE) / 2
@@ -56,9 +67,9 @@ def correlation(
 
 
 def _coefficients(first: NDArray[np.float64], second: NDArray[np.float64], kind: Kind) -> NDArray[np.float64]:
-    # One coefficient per row: SciPy's own take an axis only in versions later than the oldest that is supported.
+    # One coefficient per row: SciPy's functions take an axis only in versions newer than the oldest supported one.
     if kind == "spearman":
-        from scipy.stats import rankdata  # takes half a second
+        from scipy.stats import rankdata  # imported here: it takes half a second
 
         first, second = (rankdata(own, axis=1) for own in (first, second))
     first = first - first.mean(axis=1, keepdims=True)
@@ -71,19 +82,27 @@ def _coefficients(first: NDArray[np.float64], second: NDArray[np.float64], kind:
 
 @dataclass(frozen=True)
 class PowerLaw:
-    """`value = c * product of factor ** exponent`, fitted by least squares of logarithms."""
+    """The fit `value = c * product of factor ** exponent`, by least squares of logarithms."""
 
     exponents: Mapping[str, float]
     r_squared: float
 
 
 def power_law(values: NDArray[np.float64], factors: Mapping[str, NDArray[np.float64]]) -> PowerLaw:
-    """The exponents with which `values` grow in the factors; a factor that does not vary has none (NaN).
+    """Fit the exponents with which `values` grow in the factors.
 
-    >>> rate = np.array([0.1, 0.2, 0.1, 0.2]); steps = np.array([5.0, 5.0, 20.0, 20.0])
-    >>> fit = power_law(3 * rate * steps**2, {"rate": rate, "steps": steps})
-    >>> {name: round(exponent, 6) for name, exponent in fit.exponents.items()}, round(fit.r_squared, 6)
-    ({'rate': 1.0, 'steps': 2.0}, 1.0)
+    Args:
+        values: One value per observation; values that are not finite and positive are left out.
+        factors: One positive array per factor, of the same length.
+
+    Returns:
+        The exponents (NaN for a factor that does not vary) and R squared.
+
+    Example:
+        >>> rate = np.array([0.1, 0.2, 0.1, 0.2]); steps = np.array([5.0, 5.0, 20.0, 20.0])
+        >>> fit = power_law(3 * rate * steps**2, {"rate": rate, "steps": steps})
+        >>> {name: round(exponent, 6) for name, exponent in fit.exponents.items()}, round(fit.r_squared, 6)
+        ({'rate': 1.0, 'steps': 2.0}, 1.0)
     """
     usable = np.isfinite(values) & (values > 0)
     varying = [name for name, factor in factors.items() if len(np.unique(factor[usable])) > 1]

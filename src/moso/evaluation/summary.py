@@ -1,4 +1,4 @@
-"""What an evaluation says in a few numbers: accuracy, or what takes its place, and when pruning has paid for itself."""
+"""Summary of an evaluation: mean metric per method and ratio, and after how many retrainings pruning pays off."""
 
 import math
 from collections.abc import Mapping
@@ -8,13 +8,13 @@ import numpy as np
 
 from moso.tasks.metric import ACCURACY, Measure
 
-# The method of a cell that trains on all data: the yardstick of all others.
+# The name under which training on all data is listed: the reference for all methods.
 FULL = "full"
 
 
 @dataclass(frozen=True)
 class Line:
-    """What one method reached at one ratio under each seed."""
+    """The values of one method at one ratio, one per seed."""
 
     method: str
     selector: str
@@ -29,23 +29,23 @@ class Line:
 
     @property
     def merit(self) -> float:
-        """The mean, turned so that more is better."""
+        """The mean with its sign turned so that higher is better."""
         return self.measure.sign * self.mean
 
     @property
     def spread(self) -> float:
-        """The standard deviation over seeds; 0 for a single one, which says nothing about spread."""
+        """The standard deviation over seeds; 0 for a single seed, whose spread is unknown."""
         return float(np.std(self.values, ddof=1)) if len(self.values) > 1 else 0.0
 
     @property
     def text(self) -> str:
-        """The mean, and the spread if there is one."""
+        """The mean, with the standard deviation if there are several seeds."""
         text = self.measure.text
         return f"{text(self.mean)} ± {text(self.spread)}" if len(self.values) > 1 else text(self.mean)
 
     @property
     def name(self) -> str:
-        """What a person calls it."""
+        """The name for people."""
         if self.method == FULL:
             return "all data"
         return self.method if self.selector == "none" else f"{self.method} ({self.selector})"
@@ -53,8 +53,14 @@ class Line:
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of computation: the surrogates and the scoring of one pruning, one retraining at each ratio (0 = all
-    data), and all retrainings of the run together."""
+    """Seconds of computation of a run.
+
+    Attributes:
+        surrogates: Training the surrogates, under one seed.
+        scoring: Scoring, under one seed.
+        retraining: One retraining, by ratio; ratio 0 is all data.
+        all_retrainings: All retrainings of the run together.
+    """
 
     surrogates: float
     scoring: float
@@ -62,10 +68,11 @@ class Costs:
     all_retrainings: float
 
     def paid_after(self, ratio: float) -> int | None:
-        """After how many retrainings at this ratio the time saved exceeds the time pruning cost; None if never.
+        """Return after how many retrainings at this ratio the saved time covers the cost of pruning; None if never.
 
-        >>> Costs(surrogates=30, scoring=30, retraining={0.0: 100, 0.5: 50}, all_retrainings=150).paid_after(0.5)
-        2
+        Example:
+            >>> Costs(surrogates=30, scoring=30, retraining={0.0: 100, 0.5: 50}, all_retrainings=150).paid_after(0.5)
+            2
         """
         if 0.0 not in self.retraining or ratio not in self.retraining:
             return None

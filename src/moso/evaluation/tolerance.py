@@ -1,9 +1,9 @@
-"""How much can go: the largest share that a method can remove and stay within a few points of all data.
+"""The largest share that a method can remove within a tolerance of a few points against all data.
 
-What a method loses is known at the ratios that were retrained, and is nothing at ratio 0, where it keeps all data.
-Between two of them the loss is taken to lie on the straight line through both; beyond the largest, nothing is claimed.
-The answer is the largest ratio at which that line is within the tolerance, even if a smaller ratio is not: retraining
-is noisy, and a loss need not grow steadily.
+The loss of a method is known at the retrained ratios, and is zero at ratio 0. Between two ratios the loss is
+interpolated linearly; nothing is extrapolated beyond the largest ratio. The result is the largest ratio at which the
+interpolated loss is within the tolerance, even if a smaller ratio is not: retraining is noisy, and losses need not be
+monotonic.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from moso.selection import check_ratio
 
 @dataclass(frozen=True)
 class Prunable:
-    """The largest ratio within the tolerance; `at_least` if it is the largest that was tried."""
+    """The largest ratio within the tolerance; `at_least` if it is the largest ratio that was tried."""
 
     ratio: float
     at_least: bool
@@ -26,12 +26,20 @@ class Prunable:
 
 
 def prunable(losses: Mapping[float, float], tolerance: float) -> Prunable:
-    """The largest ratio whose loss against all data, in the tolerance's unit, is at most `tolerance`.
+    """Return the largest ratio whose loss against all data is at most `tolerance`.
 
-    `losses` are positive where the method is worse than all data.
+    Args:
+        losses: Loss by ratio, in the unit of the tolerance; positive if the method is worse than all data.
+        tolerance: Largest acceptable loss, 0 or more.
 
-    >>> str(prunable({0.4: 0.5, 0.8: 2.5}, tolerance=1.0)), str(prunable({0.4: 0.5}, tolerance=1.0))
-    ('50 %', '≥ 40 %')
+    Raises:
+        NothingToMeasure: `losses` is empty.
+        SettingInvalid: `tolerance` is negative or not finite.
+        RatioOutOfRange: A ratio is outside ``[0, 1)``.
+
+    Example:
+        >>> str(prunable({0.4: 0.5, 0.8: 2.5}, tolerance=1.0)), str(prunable({0.4: 0.5}, tolerance=1.0))
+        ('50 %', '≥ 40 %')
     """
     check_tolerance(tolerance)
     if not losses:
@@ -48,6 +56,10 @@ def prunable(losses: Mapping[float, float], tolerance: float) -> Prunable:
 
 
 def check_tolerance(tolerance: float) -> None:
-    """Refuse a tolerance that is no number of points."""
+    """Check that a tolerance is a finite number, 0 or more.
+
+    Raises:
+        SettingInvalid: It is not.
+    """
     if not 0 <= tolerance < float("inf"):  # also refuses NaN
         raise errors.SettingInvalid(f"tolerance {tolerance} must be 0 or a number of points that pruning may cost")

@@ -1,1 +1,1 @@
-"""Definition 1 by leave-one-out: exact scores, their cost, and how true the approximation is."""
+"""Definition 1 by leave-one-out: exact scores, their cost, and the accuracy of the approximation."""

@@ -1,7 +1,7 @@
-"""What exact scoring would cost: a few real steps, multiplied by everything that Definition 1 asks for.
+"""The cost of exact scoring, extrapolated from a few measured steps.
 
-N retrainings of T steps grow with the square of the data. The paper reckons with more than 45 years for
-ImageNet-1K on one Tesla V100, and therefore approximates.
+N retrainings of T steps grow with the square of the data. The paper estimates more than 45 years for ImageNet-1K on one
+Tesla V100, and therefore approximates.
 """
 
 import copy
@@ -23,13 +23,13 @@ from moso.training.recipe import TrainingRecipe
 
 CALIBRATION_STEPS = 3
 SCORING_BATCH = 256
-# More networks side by side than this are no faster each, and the calibration should be short.
+# More stacked networks than this are not faster per network, and the calibration should be short.
 CALIBRATION_NETWORKS = 32
 
 
 @dataclass(frozen=True)
 class ExactCost:
-    """Measured seconds of the smallest pieces, and what they add up to."""
+    """Measured seconds per unit of work, and the totals that follow from them."""
 
     samples: int
     steps: int
@@ -37,7 +37,7 @@ class ExactCost:
     step_seconds: float
     """One update of one network, trained alone."""
     side_by_side_seconds: float
-    """One update of one network, trained beside `networks` - 1 others."""
+    """One update of one network, trained in a stack of `networks`."""
     networks: int
     scoring_seconds: float
     """One sample at one time step."""
@@ -49,17 +49,17 @@ class ExactCost:
 
     @property
     def moso(self) -> float:
-        """Seconds of MoSo: the surrogate, and every sample at every time step."""
+        """Seconds of MoSo: training the surrogate, and scoring every sample at every time step."""
         return self.one_training + self.time_steps * self.samples * self.scoring_seconds
 
     @property
     def one_after_another(self) -> float:
-        """Seconds of Definition 1: a retraining for every sample, and one with all of them."""
+        """Seconds of Definition 1 with sequential trainings: one per sample, and one on all samples."""
         return (self.samples + 1) * self.one_training
 
     @property
     def side_by_side(self) -> float:
-        """The same with networks trained side by side, as `exact_scores` does."""
+        """Seconds of Definition 1 with networks trained in stacks, as `exact_scores` does."""
         return self.one_training + self.samples * self.steps * self.side_by_side_seconds
 
 
@@ -75,14 +75,26 @@ def exact_cost(
     loss: Loss = cross_entropy,
     progress: Progress = silent,
 ) -> ExactCost:
-    """Time a few steps of each kind of work; `model` is not changed.
+    """Time a few steps of each kind of work.
 
-    >>> from moso.data.views import as_view
-    >>> data = TrainingData(as_view((np.eye(4), [0, 1, 0, 1])), np.arange(4), np.arange(4, dtype=np.uint64))
-    >>> recipe = TrainingRecipe(epochs=3, batch_size=2, learning_rate=0.1, schedule="constant")
-    >>> cost = exact_cost(nn.Linear(4, 2), data, recipe, seed=0)
-    >>> cost.steps, cost.one_after_another == 5 * cost.one_training
-    (6, True)
+    Args:
+        model: The initial network; not changed.
+        data: The samples S.
+        recipe: The training recipe.
+        seed: Seed of training.
+        total_steps: Number of updates; by default that of the recipe's epochs.
+        time_steps: Time steps that MoSo would score.
+        evaluation_view: The view for scoring; by default `data.view`.
+        loss: Loss per sample.
+        progress: Callback that is told how far the calibration is.
+
+    Example:
+        >>> from moso.data.views import as_view
+        >>> data = TrainingData(as_view((np.eye(4), [0, 1, 0, 1])), np.arange(4), np.arange(4, dtype=np.uint64))
+        >>> recipe = TrainingRecipe(epochs=3, batch_size=2, learning_rate=0.1, schedule="constant")
+        >>> cost = exact_cost(nn.Linear(4, 2), data, recipe, seed=0)
+        >>> cost.steps, cost.one_after_another == 5 * cost.one_training
+        (6, True)
     """
     steps = StepPlan(data, recipe, seed, total_steps).total
     step_seconds = _step_seconds(model, data, recipe, seed, loss)
@@ -110,13 +122,13 @@ def _step_seconds(model: nn.Module, data: TrainingData, recipe: TrainingRecipe, 
         loss=loss,
         callbacks=[AfterStep(lambda run, step: marks.append(time.monotonic()))],
     )
-    return float(np.median(np.diff(marks)))  # the first step also pays for warming up
+    return float(np.median(np.diff(marks)))  # differences leave out the first step, which includes warm-up
 
 
 def _side_by_side(
     model: nn.Module, data: TrainingData, recipe: TrainingRecipe, seed: int, loss: Loss
 ) -> tuple[int, float]:
-    """How many networks train at once, and the seconds of one update of one of them; one alone is not timed."""
+    """Return how many networks train at once, and the seconds per update and network (NaN, not timed, if only one)."""
     positions = data.epoch_batches(recipe.batch_size, 0, seed)[0]
     batch = data.view.batch(positions, 0)
     with seeded(seed, "calibration"):

@@ -1,16 +1,16 @@
-"""Definition 1 itself: every sample really left out, every network really trained again.
+"""Definition 1 itself: leave-one-out by retraining a network without each sample.
 
     M(z) = L(S\\z, w_{S\\z}) - L(S\\z, w_S)
 
-`w_S` is the network after `T` updates on `S`, `w_{S\\z}` the network after as many updates from the same start
-with the same batches, without `z`. **Without** means: in the batches that hold `z` its loss weighs 0 and the
-mean is over the remaining B-1; everything else is unchanged. In particular batch-norm in training mode still
-sees the input of `z` (its statistics are part of the batch, not of the loss), and where `z` was the only sample
-of its batch the update is made with a gradient of zero, so that momentum and weight decay go on. Both risks are
-means over `S\\z` through the evaluation view in evaluation mode, summed in float64.
+`w_S` is the network after `T` updates on `S`; `w_{S\\z}` is the network after as many updates from the same initial
+state with the same batches, without `z`. **Without** means: in the batches that contain `z`, the loss of `z` has weight
+0 and the mean is over the remaining B-1 samples; everything else is unchanged. In particular, batch norm in training
+mode still sees the input of `z` (the statistics belong to the batch, not to the loss). If `z` is the only sample of its
+batch, the update has a zero gradient, so that momentum and weight decay continue. Both risks are means over `S\\z` of
+the evaluation view in evaluation mode, summed in float64.
 
-Definition 1 speaks of optima. Here training stops after `T` updates, as it does where the score is used: at a
-true optimum no score could be positive, because `w_{S\\z}` minimises the risk of `S\\z`.
+Definition 1 refers to optima. Here training stops after `T` updates, as in the use of the score: at a true optimum no
+score could be positive, because `w_{S\\z}` minimises the risk of `S\\z`.
 """
 
 import time
@@ -35,18 +35,18 @@ from moso.training.step_plan import StepPlan, TrainingData
 
 @dataclass(frozen=True)
 class ExactResult:
-    """The exact scores of the samples left out, and the run on all of `S` from which they are approximated."""
+    """The exact scores of the samples left out, and the trajectory on all of `S` from which they are approximated."""
 
     left_out: NDArray[np.int64]
     """Positions of the samples left out."""
     risk_without: NDArray[np.float64]
-    """`L(S\\z, w_{S\\z})`, a sample left out."""
+    """`L(S\\z, w_{S\\z})`, one per sample left out."""
     risk_with: NDArray[np.float64]
-    """`L(S\\z, w_S)`, a sample left out."""
+    """`L(S\\z, w_S)`, one per sample left out."""
     scores: NDArray[np.float64]
-    """`M(z)`, a sample left out."""
+    """`M(z)`, one per sample left out."""
     trajectory: Trajectory
-    """The run on all of `S`."""
+    """The trajectory of the training on all of `S`."""
     dtype: torch.dtype
     seconds: float
 
@@ -72,18 +72,42 @@ def exact_scores(
     dtype: torch.dtype = torch.float32,
     progress: Progress = silent,
 ) -> ExactResult:
-    """Retrain without each sample of `left_out` (all of `data.positions` unless given) and take Definition 1.
+    """Compute Definition 1 by retraining without each sample of `left_out`.
 
-    `model` is the common start and is not changed. Training is that of `moso.training.loop.train` with the same
-    seed: the recipe's epochs, or exactly `total_steps` updates. The trajectory holds all steps or `time_steps`
-    sampled ones. Risks are taken through `evaluation_view`, which is `data.view` where training does not augment.
+    Training is that of `moso.training.loop.train` with the same seed.
 
-    >>> from moso.data.views import as_view
-    >>> view = as_view((np.eye(4), [0, 1, 0, 1]))
-    >>> data = TrainingData(view, np.arange(4), np.arange(4, dtype=np.uint64))
-    >>> recipe = TrainingRecipe(epochs=3, batch_size=4, learning_rate=0.1, schedule="constant", momentum=0.0)
-    >>> exact_scores(nn.Linear(4, 2), data, recipe, seed=0).scores.shape
-    (4,)
+    Args:
+        model: The common initial network; not changed.
+        data: The samples S.
+        recipe: The training recipe, in float32.
+        seed: Seed of training.
+        total_steps: Number of updates; by default that of the recipe's epochs.
+        left_out: Positions of the samples to leave out; by default all of `data.positions`.
+        evaluation_view: The view for the risks; by default `data.view`, which fits if training does not augment.
+        loss: Loss per sample.
+        time_steps: Number of sampled steps in the trajectory; by default all steps.
+        sampling: How these steps are sampled.
+        models_at_once: Networks trained in one stack; by default as many as fit in `BLOCK_BYTES`.
+        dtype: Precision of the networks.
+        progress: Callback that is told how far the work is.
+
+    Returns:
+        Scores and risks, one per sample left out, and the trajectory on all of S.
+
+    Raises:
+        TooFewSamples: S has fewer than 2 samples.
+        SampleUnknown: A sample of `left_out` is not in S.
+        SettingInvalid: `left_out` is empty, or `models_at_once` is below 1.
+        RecipeUnsuitable: The recipe does not train in float32.
+        TrainingDiverged: A loss is not finite.
+
+    Example:
+        >>> from moso.data.views import as_view
+        >>> view = as_view((np.eye(4), [0, 1, 0, 1]))
+        >>> data = TrainingData(view, np.arange(4), np.arange(4, dtype=np.uint64))
+        >>> recipe = TrainingRecipe(epochs=3, batch_size=4, learning_rate=0.1, schedule="constant", momentum=0.0)
+        >>> exact_scores(nn.Linear(4, 2), data, recipe, seed=0).scores.shape
+        (4,)
     """
     started = time.monotonic()
     chosen = _checked(data, recipe, data.positions if left_out is None else left_out)
@@ -141,7 +165,7 @@ def exact_scores(
 
 @dataclass(frozen=True)
 class _Run:
-    """The batches, rates and draws that all networks share."""
+    """The batches, learning rates and random draws that all networks share."""
 
     plan: StepPlan
 
@@ -152,7 +176,7 @@ class _Run:
         on_step: Callable[[int, float, int], None] | None,
         report: Callable[[int], None],
     ) -> None:
-        """Train the networks, each without its own sample of `left_out` (-1: without none)."""
+        """Train the networks, each without its own sample of `left_out` (-1: on all samples)."""
         plan = self.plan
         with seeded(plan.seed, "training"):
             for step, batch in plan.walk(range(1, plan.total + 1)):
@@ -165,7 +189,7 @@ class _Run:
                 report(networks.count)
 
     def losses(self, networks: StackedModels, view: View) -> NDArray[np.float64]:
-        """Losses of all of `S` after training, `[models, samples]`."""
+        """Return the losses of all samples of `S` after training, shape ``[models, samples]``."""
         batches = split_evenly(self.plan.data.positions, self.plan.recipe.batch_size)
         parts = [networks.losses(batch).double().cpu() for batch in load(view, batches)]
         return np.asarray(torch.cat(parts, dim=1).numpy())
@@ -180,11 +204,19 @@ class _Run:
 
 
 def loss_weights(batch: NDArray[np.int64], left_out: NDArray[np.int64]) -> torch.Tensor:
-    """What each loss of a batch weighs for each network: the mean over all but its own sample, `[models, batch]`.
+    """Return the weight of each loss of a batch for each network: the mean over all but the network's own sample.
 
-    >>> loss_weights(np.array([4, 5]), np.array([5, 6]))
-    tensor([[1.0000, 0.0000],
-            [0.5000, 0.5000]], dtype=torch.float64)
+    Args:
+        batch: Positions of the batch, shape ``[batch]``.
+        left_out: Position that each network leaves out, shape ``[models]``.
+
+    Returns:
+        Float64 weights, shape ``[models, batch]``.
+
+    Example:
+        >>> loss_weights(np.array([4, 5]), np.array([5, 6]))
+        tensor([[1.0000, 0.0000],
+                [0.5000, 0.5000]], dtype=torch.float64)
     """
     others = torch.from_numpy(left_out[:, None] != batch[None, :])
     return others.double() / others.sum(dim=1, keepdim=True).clamp(min=1)

@@ -1,4 +1,4 @@
-"""What `moso exact` works on: the samples that make up S, and those of them that are left out one by one."""
+"""The samples of `moso exact`: those that make up S, and those of S that are left out one by one."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,15 @@ from moso.randomness import hashes
 
 
 def scaled_inputs(train: Samples, inputs: str) -> Samples:
-    """The samples with inputs normalised as elsewhere, or plain: pixels in 0..1, numbers as stored."""
+    """Return the samples with normalised inputs, or with plain ones (pixels in 0..1, numbers as stored).
+
+    Args:
+        train: The training samples.
+        inputs: ``"normalised"`` or ``"plain"``.
+
+    Raises:
+        SettingInvalid: `inputs` is neither, or the samples cannot be read plain.
+    """
     if inputs == "normalised":
         return train
     if inputs != "plain" or not isinstance(train, StoredSamples):
@@ -21,7 +29,18 @@ def scaled_inputs(train: Samples, inputs: str) -> Samples:
 
 
 def choose_samples(train: Samples, count: int, seed: int, named: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Positions that make up S, ascending: the samples named, and others drawn by (seed, id)."""
+    """Return the ascending positions that make up S: the named samples, and others drawn by (seed, id).
+
+    Args:
+        train: The training samples.
+        count: Size of S, from 2 to all samples.
+        seed: Seed of the draw.
+        named: Positions that must be in S.
+
+    Raises:
+        SettingInvalid: `count` is out of range.
+        SettingsConflict: More samples are named than S has.
+    """
     if not 2 <= count <= len(train):
         raise errors.SettingInvalid(f"--samples {count}: S must have at least 2 and at most all {len(train)} samples")
     if len(named) > count:
@@ -32,7 +51,12 @@ def choose_samples(train: Samples, count: int, seed: int, named: NDArray[np.int6
 
 
 def named_positions(train: Samples, leave_out: str) -> NDArray[np.int64]:
-    """The positions of the samples that `--leave-out` names by id, ascending; none where it says how many."""
+    """Return the ascending positions of the samples that `--leave-out` names by id; none if it is a number or 'all'.
+
+    Raises:
+        SettingInvalid: `leave_out` is empty.
+        SampleUnknown: An id does not exist.
+    """
     if leave_out == "all" or leave_out.isdigit():
         return np.zeros(0, dtype=np.int64)
     asked = [name.strip() for name in leave_out.split(",") if name.strip()]
@@ -48,7 +72,18 @@ def named_positions(train: Samples, leave_out: str) -> NDArray[np.int64]:
 def left_out_positions(
     train: Samples, positions: NDArray[np.int64], leave_out: str, named: NDArray[np.int64], seed: int
 ) -> NDArray[np.int64]:
-    """The positions left out one by one, ascending: all of S, those named, or so many drawn by (seed, id)."""
+    """Return the ascending positions that are left out one by one.
+
+    Args:
+        train: The training samples.
+        positions: Positions of S.
+        leave_out: ``"all"``, a number of samples to draw by (seed, id), or ids separated by commas.
+        named: Positions of the ids in `leave_out`, if there are any.
+        seed: Seed of the draw.
+
+    Raises:
+        SettingInvalid: The number is out of range.
+    """
     if leave_out == "all":
         return positions
     if len(named):

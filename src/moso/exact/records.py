@@ -1,4 +1,4 @@
-"""Results of exact scoring as records: what was trained on what, a table for Parquet, plain values for JSON."""
+"""Results of exact scoring as records: the setting, a table for Parquet, plain values for JSON."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from moso.exact.study import Comparison
 
 @dataclass(frozen=True)
 class Setting:
-    """What was trained on what."""
+    """The data, network and recipe of an exact scoring."""
 
     dataset: str
     label_noise: float
@@ -36,7 +36,13 @@ class Setting:
 
 
 def table_of(train: Samples, comparisons: Sequence[Comparison], grid: bool) -> pa.Table:
-    """A row a sample left out: id, label, the exact score and its approximations; of a grid also rate and steps."""
+    """Return one row per sample left out: id, label, exact score and approximations.
+
+    Args:
+        train: The training samples.
+        comparisons: The results to list.
+        grid: Whether to add columns for the learning rate and the number of steps.
+    """
     parts = []
     for comparison in comparisons:
         chosen = comparison.exact.left_out
@@ -51,7 +57,7 @@ def table_of(train: Samples, comparisons: Sequence[Comparison], grid: bool) -> p
 
 
 def measured(comparison: Comparison) -> dict[str, Any]:
-    """What a comparison measured, as plain values."""
+    """Return the measurements of a comparison as plain values for JSON."""
     exact, bound = comparison.exact, comparison.bound
     approximations: dict[str, Any] = {}
     for name in comparison.approximations:
@@ -76,7 +82,7 @@ def measured(comparison: Comparison) -> dict[str, Any]:
 
 
 def without_nan(value: Any) -> Any:
-    """A value for JSON, in which what could not be measured is null."""
+    """Replace NaN and infinity by None (JSON's null), recursively."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):

@@ -1,7 +1,7 @@
-"""Copies of one network that train in step: one parameter tensor holds that parameter of all of them.
+"""Copies of one network that train together: each parameter of all copies is one stacked tensor.
 
-All copies start from the same state and see the same batches; each weighs the batch's losses in its own way.
-An update is that of the training loop, one model at a time.
+All copies start from the same state and see the same batches; each copy weighs the losses of a batch differently. An
+update equals that of the training loop, applied to each copy.
 """
 
 import copy
@@ -18,18 +18,19 @@ from moso.gradients.losses import LossModule
 from moso.training.optimizers import Slots, Tensors, descend
 from moso.training.recipe import TrainingRecipe
 
-# What one block of models may hold; small blocks also stay nearer to the processor's caches.
+# Memory of one stack of models; small stacks also make better use of the processor's caches.
 BLOCK_BYTES = 128 * 2**20
 _log = logging.getLogger(__name__)
 
 
 def at_precision(model: nn.Module, loss: Loss, dtype: torch.dtype) -> tuple[nn.Module, Loss]:
-    """A copy of the network in `dtype`, and the loss with the inputs of its batches in it too.
+    """Return a copy of the network in `dtype`, and the loss with its floating-point inputs cast to `dtype`.
 
-    >>> from moso.gradients import cross_entropy
-    >>> network, loss = at_precision(nn.Linear(2, 2), cross_entropy, torch.float64)
-    >>> loss(network, (torch.zeros(3, 2), torch.tensor([0, 1, 0]))).dtype
-    torch.float64
+    Example:
+        >>> from moso.gradients import cross_entropy
+        >>> network, loss = at_precision(nn.Linear(2, 2), cross_entropy, torch.float64)
+        >>> loss(network, (torch.zeros(3, 2), torch.tensor([0, 1, 0]))).dtype
+        torch.float64
     """
 
     def convert(tensor: torch.Tensor) -> torch.Tensor:
@@ -42,22 +43,28 @@ def at_precision(model: nn.Module, loss: Loss, dtype: torch.dtype) -> tuple[nn.M
 
 
 class StackedModels:
-    """`count` copies of a network, trained together.
+    """`count` copies of a network, trained together with `vmap`.
 
-    The network given lends its architecture and its state, and keeps both.
+    Args:
+        model: Gives architecture and initial state; not changed.
+        loss: Loss per sample.
+        count: Number of copies.
+        recipe: Gives the update rule.
+        together: False for a network that `vmap` does not support; there must then be a single copy.
 
-    >>> from moso.gradients import cross_entropy
-    >>> recipe = TrainingRecipe(epochs=1, batch_size=2, learning_rate=0.1, schedule="constant")
-    >>> pair = StackedModels(nn.Linear(2, 2), cross_entropy, 2, recipe)
-    >>> batch = (torch.eye(2), torch.tensor([0, 1]))
-    >>> pair.step(batch, torch.tensor([[0.5, 0.5], [1.0, 0.0]]), learning_rate=0.1).shape
-    torch.Size([2])
-    >>> bool((pair.trained["weight"][0] == pair.trained["weight"][1]).all())
-    False
+    Example:
+        >>> from moso.gradients import cross_entropy
+        >>> recipe = TrainingRecipe(epochs=1, batch_size=2, learning_rate=0.1, schedule="constant")
+        >>> pair = StackedModels(nn.Linear(2, 2), cross_entropy, 2, recipe)
+        >>> batch = (torch.eye(2), torch.tensor([0, 1]))
+        >>> pair.step(batch, torch.tensor([[0.5, 0.5], [1.0, 0.0]]), learning_rate=0.1).shape
+        torch.Size([2])
+        >>> bool((pair.trained["weight"][0] == pair.trained["weight"][1]).all())
+        False
     """
 
     def __init__(self, model: nn.Module, loss: Loss, count: int, recipe: TrainingRecipe, together: bool = True) -> None:
-        """`together=False` is for a network that `vmap` cannot take; there is then one copy only."""
+        """Stack the parameters and buffers of the network `count` times."""
         assert together or count == 1
         self.model = copy.deepcopy(model)
         self.count = count
@@ -70,7 +77,7 @@ class StackedModels:
         self.buffers = {name: self._stacked(value) for name, value in buffers.items()}
         self._slots: Slots = {}
         self._counts: dict[str, int] = {}
-        # A tensor that the network has under two names is trained once and belongs to the state twice.
+        # A tensor shared under two names is trained once, but occurs twice in the state.
         names = {id(value): name for name, value in {**buffers, **parameters}.items()}
         kept = self.model.state_dict(keep_vars=True)
         self._names = {name: names[id(value)] for name, value in kept.items()}
@@ -80,12 +87,21 @@ class StackedModels:
         return value.detach().expand(self.count, *value.shape).clone()
 
     def step(self, batch: Any, weights: torch.Tensor, learning_rate: float) -> torch.Tensor:
-        """One update of every network by its `weights: [models, batch]`; the weighted losses before it, `[models]`."""
+        """Make one update of every network.
+
+        Args:
+            batch: The common batch.
+            weights: Weight of each loss for each network, shape ``[models, batch]``.
+            learning_rate: Learning rate of the update.
+
+        Returns:
+            The weighted losses before the update, shape ``[models]``.
+        """
         self.model.train()
         leaves = {name: value.detach().requires_grad_() for name, value in self.trained.items()}
         losses, self.buffers = self._losses(leaves, to_device(batch, self.device))
         weighted = (weights.to(losses) * losses).sum(dim=1)
-        # The networks share nothing, so the gradient of the sum holds the gradient of each.
+        # The networks share no parameters, so the gradient of the summed loss contains each network's own gradient.
         parts = torch.autograd.grad(weighted.sum(), list(leaves.values()), allow_unused=True)
         with torch.no_grad():
             self._descend(
@@ -95,12 +111,12 @@ class StackedModels:
 
     @torch.no_grad()
     def losses(self, batch: Any) -> torch.Tensor:
-        """Every network's losses in evaluation mode, `[models, batch]`."""
+        """Return the losses of every network in evaluation mode, shape ``[models, batch]``."""
         self.model.eval()
         return self._losses(self.trained, to_device(batch, self.device))[0]
 
     def state(self, number: int) -> State:
-        """Parameters and buffers of one of the networks, by name, as its `state_dict` has them."""
+        """Return the parameters and buffers of one network under the names of its `state_dict`."""
         values = {name: value[number] for name, value in {**self.trained, **self.buffers}.items()}
         values.update(self._fixed)
         return {name: values[own].detach().clone() for name, own in self._names.items()}
@@ -112,7 +128,7 @@ class StackedModels:
             return losses, {name: state[f"model.{name}"] for name in buffers}
 
         if self.together:
-            # Dropout draws one mask for all of them: they differ by their loss weights and by nothing else.
+            # "same": dropout draws one mask for all networks, so that they differ by their loss weights only.
             losses, buffers = vmap(of_one, randomness="same")(trained, self.buffers)
             return losses, buffers
         losses, buffers = of_one(
@@ -131,14 +147,21 @@ class StackedModels:
 
 
 def runs_together(model: nn.Module, loss: Loss, batch: Any, recipe: TrainingRecipe) -> bool:
-    """Whether copies of this network can share a forward pass; announced if they cannot.
+    """Return whether copies of this network can be stacked with `vmap`; log a warning if they cannot.
 
-    >>> from moso.gradients import cross_entropy
-    >>> recipe = TrainingRecipe(epochs=1, batch_size=2, learning_rate=0.1, schedule="constant")
-    >>> runs_together(nn.Linear(2, 2), cross_entropy, (torch.eye(2), torch.tensor([0, 1])), recipe)
-    True
+    Args:
+        model: The network.
+        loss: Loss per sample.
+        batch: A batch to try.
+        recipe: Gives the update rule.
+
+    Example:
+        >>> from moso.gradients import cross_entropy
+        >>> recipe = TrainingRecipe(epochs=1, batch_size=2, learning_rate=0.1, schedule="constant")
+        >>> runs_together(nn.Linear(2, 2), cross_entropy, (torch.eye(2), torch.tensor([0, 1])), recipe)
+        True
     """
-    # An error of the user's loss or network surfaces here, not as a failure of vmap.
+    # Run one copy first: an error of the user's loss or network surfaces here, not as a failure of vmap.
     one = StackedModels(model, loss, 1, recipe, together=False)
     weights = torch.full_like(one.losses(batch), 0.5)
     one.step(batch, weights, learning_rate=0.0)
@@ -152,11 +175,12 @@ def runs_together(model: nn.Module, loss: Loss, batch: Any, recipe: TrainingReci
 
 
 def models_that_fit(model: nn.Module, loss: Loss, batch: Any) -> int:
-    """How many copies may train at once on such batches inside `BLOCK_BYTES`, measured on one forward pass.
+    """Return how many copies fit in `BLOCK_BYTES` when trained on such batches, measured on one forward pass.
 
-    >>> from moso.gradients import cross_entropy
-    >>> models_that_fit(nn.Linear(2, 2), cross_entropy, (torch.eye(2), torch.tensor([0, 1]))) > 1_000
-    True
+    Example:
+        >>> from moso.gradients import cross_entropy
+        >>> models_that_fit(nn.Linear(2, 2), cross_entropy, (torch.eye(2), torch.tensor([0, 1]))) > 1_000
+        True
     """
     saved = 0
 
@@ -170,6 +194,6 @@ def models_that_fit(model: nn.Module, loss: Loss, batch: Any) -> int:
     with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
         loss(network, to_device(batch, device))
     own: int = sum(value.numel() * value.element_size() for value in network.state_dict().values())
-    # Its state, the gradient, momentum and two temporaries of an update; the backward pass needs as much again
-    # as it saved.
+    # State, gradient, momentum and two temporaries of an update make 5; the backward pass needs as much memory again
+    # as the forward pass saved.
     return max(1, BLOCK_BYTES // (5 * own + 2 * saved))

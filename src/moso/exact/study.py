@@ -1,9 +1,9 @@
-"""How true the approximation is: exact scores beside Proposition 1.1, and how the two part as training goes on.
+"""The accuracy of the approximation: exact scores against Proposition 1.1, over learning rates and numbers of steps.
 
-Both come from one and the same run: the exact scores from retraining without each sample, the approximation
-from the trajectory of the run with all of them. Proposition 1.2 bounds their difference by a term that has no
-1/N and does not vanish with the rate, so even a score of zero keeps within it. What is worth knowing is the
-error *relative to the spread of the exact scores*, and the exponents with which it grows in rate and steps.
+Both come from the same run: the exact scores from retraining without each sample, the approximation from the trajectory
+of the training on all samples. Proposition 1.2 bounds their difference by a term without a factor 1/N that does not
+vanish with the learning rate, so even a score of zero satisfies the bound. More informative is the error *relative to
+the standard deviation of the exact scores*, and the exponents with which this error grows in rate and steps.
 """
 
 import math
@@ -30,13 +30,13 @@ from moso.training.recipe import TrainingRecipe
 
 GRID_RATES = (0.05, 0.1, 0.5)
 GRID_STEPS = (1, 5, 20, 100)
-# Scores on the scale of Definition 1; the others carry an order only.
+# Scores on the scale of Definition 1; the others are meaningful as rankings only.
 SAME_SCALE = ("moso", "moso-centred")
 
 
 @dataclass(frozen=True)
 class Error:
-    """How far an approximation is from the exact scores."""
+    """The error of an approximation of the exact scores."""
 
     root_mean_square: float
     largest: float
@@ -45,12 +45,12 @@ class Error:
 
     @property
     def relative(self) -> float:
-        """The root mean square in units of the spread."""
+        """The root mean square error in units of the exact scores' standard deviation."""
         return self.root_mean_square / self.spread if self.spread > 0 else math.nan
 
     @property
     def largest_relative(self) -> float:
-        """The largest error in units of the spread."""
+        """The largest error in units of the exact scores' standard deviation."""
         return self.largest / self.spread if self.spread > 0 else math.nan
 
 
@@ -59,23 +59,23 @@ class Bound:
     """Proposition 1.2 with measured constants: `(l eta + 1) g T + eta g^2 T`."""
 
     lipschitz: float
-    """`l`: the largest gradient norm of a sample's loss, at the start and at the time steps looked at."""
+    """`l`: the largest gradient norm of a sample's loss, over the initial state and the recorded time steps."""
     gradient_norm: float
-    """`g`: the largest norm of the mean gradient, there too."""
+    """`g`: the largest norm of the mean gradient, over the same states."""
     learning_rate: float
     """The highest rate of the run."""
     steps: int
 
     @property
     def value(self) -> float:
-        """What no error may exceed, up to the constant that the proposition leaves open."""
+        """The bound on the error, up to the constant that the proposition leaves open."""
         rate, g = self.learning_rate, self.gradient_norm
         return (self.lipschitz * rate + 1) * g * self.steps + rate * g**2 * self.steps
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Exact scores beside every approximation of them from the same run."""
+    """Exact scores and their approximations from the same run, with correlations, errors and the bound."""
 
     exact: ExactResult
     approximations: Mapping[str, NDArray[np.float64]]
@@ -97,10 +97,17 @@ def compare_with_approximation(
     loss: Loss = cross_entropy,
     batch_size: int = 256,
 ) -> Comparison:
-    """Score the same run by Proposition 1.1 and hold it against the truth.
+    """Score the same run by Proposition 1.1 and compare the result with the exact scores.
 
-    `model` is the start that `exact_scores` was given, `view` the evaluation view, `positions` all of `S`. `moso`
-    is taken in both forms; `form` is that of `moso-standardised` and `moso-rank`.
+    Args:
+        model: The initial network that `exact_scores` was given.
+        exact: The exact scores.
+        view: The evaluation view.
+        positions: Positions of all of S.
+        seed: Seed of the bootstrap intervals.
+        form: Form of `moso-standardised` and `moso-rank`; `moso` is computed in both forms.
+        loss: Loss per sample.
+        batch_size: Samples per batch of scoring.
     """
     network, loss = at_precision(model, loss, exact.dtype)
     start = TrajectoryPoint(0, (0.0,), memory=network.state_dict())
@@ -136,7 +143,7 @@ def _error(exact: NDArray[np.float64], approximation: NDArray[np.float64]) -> Er
 
 def _bound(terms: PartitionTerms, start: StepTerms) -> Bound:
     steps = [start, *terms.steps]
-    # |G|^2 is the mean of G . g_z, which rounding can push below zero at an optimum.
+    # |G|^2 is the mean of G . g_z; at an optimum rounding can make it negative.
     mean_norm = max(math.sqrt(max(0.0, float(step.dot.sum(axis=0).mean()))) for step in steps)
     sample_norm = max(math.sqrt(float(step.squared_norm.sum(axis=0).max())) for step in steps)
     rate = max(max(step.learning_rates) for step in terms.steps)
@@ -145,11 +152,11 @@ def _bound(terms: PartitionTerms, start: StepTerms) -> Bound:
 
 @dataclass(frozen=True)
 class Study:
-    """Comparisons over a grid of rates and steps, in the order of rates, then steps."""
+    """Comparisons over a grid of learning rates and steps, ordered by rate, then steps."""
 
     comparisons: Sequence[Comparison]
     growth: Mapping[str, PowerLaw] = field(default_factory=dict)
-    """Of the relative error of the approximations on the scale of Definition 1, in `rate` and `steps`."""
+    """Power laws of the relative error in `rate` and `steps`, for the approximations on the scale of Definition 1."""
 
 
 def study(
@@ -168,7 +175,26 @@ def study(
     dtype: torch.dtype = torch.float32,
     progress: Progress = silent,
 ) -> Study:
-    """Exact scores and their approximation for every rate and number of steps; all else as the recipe has it."""
+    """Compute exact scores and their approximation for every learning rate and number of steps.
+
+    Args:
+        model: The initial network; not changed.
+        data: The samples S.
+        recipe: The training recipe, of which rate and epochs are replaced.
+        seed: Seed of training and of the bootstrap intervals.
+        rates: Learning rates of the grid.
+        steps: Numbers of updates of the grid.
+        left_out: Positions of the samples to leave out; by default all.
+        evaluation_view: The view for the risks; by default `data.view`.
+        loss: Loss per sample.
+        time_steps: Number of sampled steps in the trajectory; by default all.
+        form: Form of `moso-standardised` and `moso-rank`.
+        dtype: Precision of the networks.
+        progress: Callback that is told how far the work is.
+
+    Raises:
+        SettingInvalid: `rates` or `steps` is empty.
+    """
     if not rates or not steps:
         raise errors.SettingInvalid("a grid needs at least one learning rate and one number of steps")
     view = data.view if evaluation_view is None else evaluation_view

@@ -1,1 +1,1 @@
-"""The paper's figures and tables as declarations, and the one engine that runs any of them."""
+"""The paper's figures and tables as declarations, and the engine that runs them."""

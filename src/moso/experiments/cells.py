@@ -1,8 +1,8 @@
-"""Cells: what a declaration comes down to. One retraining each, with the key of everything that decides its value.
+"""Cells: one retraining each, the units of work of a declaration, with the key of everything that decides the value.
 
-The key leaves out what does not decide a value: the experiment that asks, where the data lies, threads and device
-(they change the last bits, not what is claimed), and whatever of the pipeline a method does not look at. So random
-selection is one cell however surrogates are trained, and experiments share what they have in common.
+The key leaves out what does not decide a value: the name of the experiment, the location of the data, threads and
+device (they change the last bits, not the claim), and the settings of the pipeline that a method does not depend on. So
+random selection is one cell however surrogates are trained, and experiments share their common cells.
 """
 
 import json
@@ -25,14 +25,15 @@ from moso.experiments.places import place_of
 from moso.experiments.results import key_of
 from moso.results.retrainings import Retraining
 
-# What of a configuration all evidence of surrogates was said to depend on when keys were made. The parameters
-# that are scored have the name that a selector's have elsewhere, which are then a `selection`: keys must stay.
+# The settings in the keys of methods with surrogates, fixed when the first keys were made: keys must stay stable.
+# `parameters` here are the scored parameters of the network; the selector's parameters, which elsewhere have that
+# name, are then stored under `selection`.
 _OF_SURROGATES = ("partitions", "time_steps", "sampling", "form", "parameters", "estimator", "risk", "probes")
 
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """One retraining of an arm: its key, its pipeline, and what is kept (nothing is chosen for all data)."""
+    """One retraining of an arm: its key, its pipeline, and the resolved method (None for training on all data)."""
 
     key: str
     arm: Arm
@@ -42,26 +43,29 @@ class Cell:
 
     @property
     def title(self) -> str:
-        """What a person calls it."""
+        """The name for people."""
         arm = f"{self.arm.name}, " if self.arm.name else ""
         return f"{arm}{self.retraining.title()}, seed {self.retraining.seed}"
 
 
 def cells_of(arms: Sequence[Arm], seeds: int | None = None) -> list[Cell]:
-    """All cells of these arms, each once; seed by seed, and there the smallest kept shares first.
+    """Return all cells of these arms, each once; ordered by seed, then by ratio, the largest ratio first.
 
-    `seeds` are how many every arm has, in place of its own number.
+    Args:
+        arms: The arms of a preset.
+        seeds: Number of seeds of every arm; by default the arm's own number.
 
-    >>> digits = {"model": "mlp-w8", "recipe": "quick", "partitions": 2, "time_steps": 2}
-    >>> arm = Arm("digits", digits, (Contender("moso"), Contender("random")), (0.5, 0.8), seeds=1)
-    >>> [cell.retraining.title() for cell in cells_of([arm])]
-    ['moso/balanced at 0.8', 'random/random at 0.8', 'moso/balanced at 0.5', 'random/random at 0.5', 'on all data']
+    Example:
+        >>> digits = {"model": "mlp-w8", "recipe": "quick", "partitions": 2, "time_steps": 2}
+        >>> arm = Arm("digits", digits, (Contender("moso"), Contender("random")), (0.5, 0.8), seeds=1)
+        >>> [cell.retraining.title() for cell in cells_of([arm])]
+        ['moso/balanced at 0.8', 'random/random at 0.8', 'moso/balanced at 0.5', 'random/random at 0.5', 'on all data']
     """
     found: dict[str, Cell] = {}
     for arm in arms:
         for cell in _cells(arm, arm.seeds if seeds is None else seeds):
             found.setdefault(cell.key, cell)
-    # Python's sort is stable: within a ratio, the order of the declaration.
+    # The sort is stable, so cells of the same ratio keep the order of the declaration.
     return sorted(found.values(), key=lambda cell: (cell.retraining.seed, -cell.retraining.ratio))
 
 
@@ -87,7 +91,10 @@ def _cell(arm: Arm, configuration: Configuration, retraining: Retraining, choice
 
 
 def pipeline(arm: Arm, seed: int) -> Configuration:
-    """The run of an arm under one seed, before its data is found: contenders and ratios are asked of it one by one."""
+    """Return the configuration of an arm under one seed, without the location of its data.
+
+    Methods and ratios in it are placeholders; cells ask for theirs one by one.
+    """
     settings = tuple(sorted((name, json.dumps(value)) for name, value in arm.settings.items()))
     return _pipeline(arm.data, settings, seed)
 
@@ -101,7 +108,11 @@ def _pipeline(data: str, settings: tuple[tuple[str, str], ...], seed: int) -> Co
 
 
 def resolved(configuration: Configuration, contender: Contender) -> ResolvedMethod:
-    """A contender with all its settings; refused where it cannot be in such a run."""
+    """Return a contender's method with all its settings.
+
+    Raises:
+        MethodImpossible: The method cannot be part of such a run.
+    """
     if contender.method in DERIVED:
         choice = derived_choice(configuration, contender)
     else:
@@ -114,19 +125,19 @@ def resolved(configuration: Configuration, contender: Contender) -> ResolvedMeth
 
 
 def stated(settings: BaseModel) -> dict[str, Any]:
-    """Settings other than their defaults: one that a later version adds changes no key of what was run before it."""
+    """Return the settings that differ from their defaults, so that a setting added later changes no existing key."""
     return settings.model_dump(mode="json", exclude_defaults=True)
 
 
 def deciding(
     configuration: Configuration, data: str, retraining: Retraining, choice: ResolvedMethod | None
 ) -> dict[str, Any]:
-    """Everything that decides the value of a cell, and nothing else."""
+    """Return everything that decides the value of a cell, and nothing else, as plain values."""
     c, r = configuration, retraining
     found: dict[str, Any] = {"data": data, "method": r.method, "ratio": r.ratio, "seed": r.seed, "network": r.network}
     found |= {"retraining": stated(c.retraining)}
     found |= {"label_noise": c.label_noise, "resize": c.resize, "test_share": c.test_share}
-    if c.validation_share:  # those samples are trained on by nobody
+    if c.validation_share:  # no network trains on these samples
         found["validation_share"] = c.validation_share
     if r.method != FULL:
         found["match"] = r.match
@@ -146,7 +157,7 @@ def deciding(
 
 
 def by_pipeline(cells: Iterable[Cell]) -> list[list[Cell]]:
-    """The cells that share data, settings and seed, and so surrogates, references and scores."""
+    """Group the cells that share data, settings and seed, and therefore surrogates, references and scores."""
     found: dict[str, list[Cell]] = {}
     for cell in cells:
         found.setdefault(f"{cell.arm.data} {cell.configuration.digest()}", []).append(cell)
@@ -157,7 +168,7 @@ WAVES = 3
 
 
 def wave_of(cell: Cell) -> int:
-    """What has to be there before a cell can be run: nothing, the surrogates of the partitions, or references too."""
+    """Return the wave of a cell, by what it needs: 0 nothing, 1 surrogates of the partitions, 2 also references."""
     kinds = needed_kinds(() if cell.choice is None else cell.choice.needs())
     waves = {"none": 0, "surrogate": 1, "surrogates": 1}
     return max((waves.get(kind.network, 2) for kind in kinds), default=0)
@@ -167,12 +178,21 @@ _ONLY = ("arm", "method", "selector", "ratio", "seed")
 
 
 def only(cells: Iterable[Cell], words: Sequence[str]) -> list[Cell]:
-    """The cells that `NAME=VALUE` words leave: any of the values of a name, all of the names.
+    """Return the cells that match `NAME=VALUE` words: any of the values of a name, and all names.
 
-    >>> only([], ["colour=red"])
-    Traceback (most recent call last):
-    ...
-    moso.errors.UnknownName: unknown part of a cell 'colour'; nearest: selector ...
+    Args:
+        cells: The cells to filter.
+        words: Words such as ``ratio=0.8``; a word without ``=`` is a method.
+
+    Raises:
+        UnknownName: A name is not a part of a cell.
+        SettingInvalid: No cell is left, or a value is not a number.
+
+    Example:
+        >>> only([], ["colour=red"])
+        Traceback (most recent call last):
+        ...
+        moso.errors.UnknownName: unknown part of a cell 'colour'; nearest: selector ...
     """
     asked: dict[str, set[str]] = {}
     for word in words:

@@ -1,8 +1,8 @@
-"""Declarations: what an experiment of the paper is, as data. One engine runs any of them.
+"""Declarations: experiments as data, which one engine runs.
 
 An experiment has presets; a preset is a list of arms. An arm is one pipeline (data, networks, recipe, partitions, time
-steps) with the contenders that are selected from it, the ratios they are retrained at and how many seeds prove it.
-Arms may overlap: a cell that two of them have is one cell.
+steps) with its contenders, the ratios at which they are retrained, and the number of seeds. Arms may overlap: a cell
+that occurs in two arms is run once.
 """
 
 from collections.abc import Mapping
@@ -13,18 +13,22 @@ from moso import errors
 
 Preset = Literal["cpu", "paper"]
 PRESETS: tuple[Preset, ...] = ("cpu", "paper")
-# What the page of an experiment draws from its table.
+# The kind of plot on the page of an experiment.
 Plot = Literal["ratios", "classes", "cost", "arms", "approximation"]
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A method with a selector (without one, its own) and settings of that selector.
+    """A method, a selector and settings of the selector.
 
-    Where arms are an axis, contenders of the same `label` are one line along it; without one, it is the title.
+    Attributes:
+        selector: Name of the selector; None means the method's own.
+        label: Name of the line in plots along an axis of arms: contenders with equal labels are joined. Empty means the
+            title.
 
-    >>> Contender("moso-rank", "coverage", {"cut": 0.3}).title
-    'moso-rank (coverage)'
+    Example:
+        >>> Contender("moso-rank", "coverage", {"cut": 0.3}).title
+        'moso-rank (coverage)'
     """
 
     method: str
@@ -34,17 +38,23 @@ class Contender:
 
     @property
     def title(self) -> str:
-        """What a person calls it."""
+        """The name for people."""
         return self.method if self.selector is None else f"{self.method} ({self.selector})"
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One pipeline and what is asked of it.
+    """One pipeline, and the contenders, ratios and seeds that are run on it.
 
-    `data` is a name that `places` finds below the user's folder of data. `settings` are those of a run. `network` is
-    the one retrained, if another than the surrogate's. `name` and `value` say what tells the arm apart from others of
-    its experiment, and where it stands on an axis; arms of one `series` are joined by a line of their own.
+    Attributes:
+        data: Name of a data set, which `places` finds below the user's data folder.
+        settings: Settings of the run.
+        name: What distinguishes the arm from the others of its experiment.
+        value: Position of the arm on the experiment's axis.
+        series: Arms of the same series are joined by a line.
+        network: The retrained network; empty means the surrogate's.
+        baselines: Names of baselines to retrain.
+        all_data: Whether to train on all data, too.
     """
 
     data: str
@@ -62,7 +72,7 @@ class Arm:
 
 @dataclass(frozen=True)
 class Grid:
-    """Exact leave-one-out beside its approximation: networks x rates x steps x seeds on a small set of samples."""
+    """A grid of exact leave-one-out against its approximation: networks x rates x steps x seeds on few samples."""
 
     data: str
     networks: tuple[str, ...]
@@ -75,7 +85,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Published:
-    """What others reached in the same comparison: accuracies in % by share removed and method, and whose they are."""
+    """Published results of the same comparison: accuracies in % by share removed and method, and their source."""
 
     source: str
     removed: Mapping[float, Mapping[str, float]]
@@ -83,10 +93,12 @@ class Published:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A figure or table: where it comes from, what it claims, and what each preset runs for it.
+    """A figure or table: its source, its claim, and the arms of each preset.
 
-    `reference` holds numbers of the paper's own text and tables, by what they are of; `published` those of others,
-    which the order of the methods is held against.
+    Attributes:
+        axis: Name of the axis of `Arm.value`.
+        reference: Numbers from the paper's text and tables, by name.
+        published: Results of others, to compare the order of the methods with.
     """
 
     name: str
@@ -100,7 +112,11 @@ class Experiment:
     published: Published | None = None
 
     def of(self, preset: str) -> tuple[Arm, ...] | Grid:
-        """What a preset runs."""
+        """Return the arms or the grid of a preset.
+
+        Raises:
+            UnknownName: The preset does not exist, or not for this experiment.
+        """
         if preset not in PRESETS:
             raise errors.UnknownName(f"there is no preset {preset!r}; it is {' or '.join(PRESETS)}")
         for name, found in self.presets.items():

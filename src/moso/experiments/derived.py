@@ -1,10 +1,10 @@
-"""Scores that only experiments ask for, made from what a run's surrogates left behind.
+"""Scores that only experiments use, computed from the evidence of a run's surrogates.
 
     moso-last, grand-last       both terms at the very last update alone: the paper's variant without training dynamics
     moso-K, moso-rank-K, ...    MoSo from K of the recorded time steps, for K below their number
     moso-robust, -robust-rank   MoSo along a robust mean of the gradients, for data that is mostly noise
 
-They lie in the run like a score of the user's own, and are selected and retrained like any other.
+They are stored in the run like a user's own scores, and are selected and retrained like any other score.
 """
 
 from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ from moso.run.training import network
 from moso.scores import Hard, Score, moso_rank_score, moso_score, moso_standardised_score
 from moso.scores.grand_steps import grand_steps
 
-# From a partition's terms to one float a sample.
+# From a partition's terms to one float per sample.
 Combine = Callable[[PartitionTerms], NDArray[np.float64]]
 FEWER = (1, 2, 5)
 _COMBINATIONS: dict[str, Combine] = {
@@ -48,7 +48,13 @@ _COMBINATIONS: dict[str, Combine] = {
 
 @dataclass(frozen=True)
 class Derived:
-    """A score of experiments: which terms it is made of, and how."""
+    """A score of experiments: its step terms, and the function that combines them.
+
+    Attributes:
+        terms: Returns the terms for a job, a seed and a partition.
+        combine: Maps the terms of a partition to one float per sample.
+        hard: The hard end of the score.
+    """
 
     name: str
     description: str
@@ -58,7 +64,10 @@ class Derived:
 
 
 def derived_choice(configuration: Configuration, contender: Contender) -> ResolvedMethod:
-    """The choice of a contender whose score is one of these: it needs step terms, and lies in the run as an own one."""
+    """Return the resolved method of a contender with a derived score.
+
+    The score needs step terms, and counts as a user's own score.
+    """
     derived = DERIVED[contender.method]
     method = Method(derived.name, derived.name, "balanced", derived.description, contender.settings)
     score = Score(derived.name, derived.description, _is_there, frozenset({"terms"}), hard=derived.hard)
@@ -67,7 +76,7 @@ def derived_choice(configuration: Configuration, contender: Contender) -> Resolv
 
 
 def write_derived(job: Job, seed: int, name: str) -> None:
-    """Compute and keep a score under a seed, unless it is there."""
+    """Compute and store a derived score under a seed, unless it is stored already."""
     home = job.directory.of_seed(job.configuration, seed)
     if name in read_scores(home):
         return
@@ -81,7 +90,7 @@ def write_derived(job: Job, seed: int, name: str) -> None:
 
 
 def _last(job: Job, seed: int, part: int) -> PartitionTerms:
-    """Terms at the network that training ended with; at one step alone, its rate does not matter and is 1."""
+    """Return the terms at the final network; with a single step the learning rate does not matter and is set to 1."""
 
     def measure() -> StepTerms:
         model = network(job, seed, part_name(part), "final")
@@ -104,13 +113,24 @@ def _fewer(count: int) -> Callable[[Job, int, int], PartitionTerms]:
 
 
 def fewer_steps(recorded: int, count: int, seed: int, stratified: bool) -> list[int]:
-    """Which of the recorded steps stand for a sample of `count`: what is left is sampled as `count` steps would be.
+    """Draw `count` of the recorded steps, with the distribution of a direct sample of `count` steps.
 
-    Of stratified steps one is drawn from each of `count` equal runs of strata, of uniform ones any. All partitions
-    draw the same, as they do when they are recorded.
+    For stratified sampling, one step is drawn from each of `count` equal runs of strata; for uniform sampling, any
+    steps.
+    All partitions draw the same numbers, as they do when steps are recorded.
 
-    >>> [number // 5 for number in fewer_steps(10, 2, seed=0, stratified=True)]
-    [0, 1]
+    Args:
+        recorded: Number of recorded steps.
+        count: Number of steps to draw.
+        seed: Seed of the draw.
+        stratified: Whether the recorded steps are stratified.
+
+    Returns:
+        Indices of the drawn steps, ascending.
+
+    Example:
+        >>> [number // 5 for number in fewer_steps(10, 2, seed=0, stratified=True)]
+        [0, 1]
     """
     draw = generator(seed, "fewer-time-steps", recorded, count)
     if not stratified:
@@ -141,7 +161,7 @@ def _folder(job: Job, seed: int, kind: str, part: int) -> Path:
 
 
 def _kept(path: Path, measure: Callable[[], StepTerms]) -> StepTerms:
-    """Terms that are measured once and then read: a kill costs one step."""
+    """Read the terms, or measure and cache them first; an interruption costs at most one step."""
     if not path.exists():
         write_terms(path, measure())
     return read_terms(path)

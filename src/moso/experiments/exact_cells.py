@@ -1,4 +1,4 @@
-"""Cells of exact leave-one-out: how true the approximation is at one rate and number of steps, and the bound on it."""
+"""Cells of exact leave-one-out: accuracy of the approximation, and its bound, at one rate and number of steps."""
 
 import time
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from moso.training.recipe import TrainingRecipe
 
 @dataclass(frozen=True)
 class ExactCell:
-    """Full-batch gradient descent on a few samples, each really left out."""
+    """Full-batch gradient descent on a few samples, with leave-one-out retraining for each sample."""
 
     data: str
     network: str
@@ -35,20 +35,25 @@ class ExactCell:
 
     @property
     def key(self) -> str:
-        """The hash of everything that decides its value."""
+        """The hash of everything that decides the cell's value."""
         return key_of({"exact": asdict(self)})
 
     @property
     def title(self) -> str:
-        """What a person calls it."""
+        """The name for people."""
         return f"{self.network}, {self.steps} steps x {self.rate:g}, seed {self.seed}"
 
 
 def exact_cells(grid: Grid, seeds: int | None = None) -> list[ExactCell]:
-    """All cells of a grid, seed by seed, the shortest trainings first.
+    """Return all cells of a grid, ordered by seed, then by number of steps.
 
-    >>> [cell.title for cell in exact_cells(Grid("digits", ("linear",), (0.1,), (5, 20), seeds=1))]
-    ['linear, 5 steps x 0.1, seed 0', 'linear, 20 steps x 0.1, seed 0']
+    Args:
+        grid: The grid.
+        seeds: Number of seeds; by default the grid's own number.
+
+    Example:
+        >>> [cell.title for cell in exact_cells(Grid("digits", ("linear",), (0.1,), (5, 20), seeds=1))]
+        ['linear, 5 steps x 0.1, seed 0', 'linear, 20 steps x 0.1, seed 0']
     """
     return list(_cells(grid, grid.seeds if seeds is None else seeds))
 
@@ -62,7 +67,7 @@ def _cells(grid: Grid, seeds: int) -> Iterator[ExactCell]:
 
 
 def exact_row(cell: ExactCell, data: Path, progress: Progress = silent) -> Row:
-    """Leave every sample out, hold the truth against the approximations, and write it down."""
+    """Run a cell and return its row of the table: leave-one-out scores against their approximations."""
     started = time.monotonic()
     found = find_data(cell.data, data)
     train = open_dataset(found.dataset, labels=found.labels, label_noise=cell.label_noise, seed=cell.seed).train

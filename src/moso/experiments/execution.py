@@ -1,4 +1,4 @@
-"""The engine: any declarations, cell by cell, from their tables on."""
+"""The engine: runs the missing cells of declarations and adds each to the result tables."""
 
 import time
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -20,7 +20,17 @@ SECONDS_PER_HOUR = 3600
 
 @dataclass(frozen=True)
 class Asked:
-    """What a user asks of experiments: which cells, and how they are done."""
+    """The user's request: which cells, and how to run them.
+
+    Attributes:
+        only: Filters as in `cells.only`.
+        seeds: Number of seeds; None means the declared number.
+        jobs: Number of processes.
+        hours: Time limit after which no further piece of work starts; None means no limit.
+        data: Folder of the data sets.
+        results: Folder of the result tables.
+        out: Folder of the run directories.
+    """
 
     preset: str = "cpu"
     only: tuple[str, ...] = ()
@@ -32,7 +42,11 @@ class Asked:
     out: Path = Path("runs/reproduce")
 
     def check(self) -> None:
-        """Refuse what makes no sense, before anything is done."""
+        """Check the request before any work starts.
+
+        Raises:
+            SettingInvalid: `seeds`, `jobs` or `hours` is out of range.
+        """
         if self.seeds is not None and self.seeds < 1:
             raise errors.SettingInvalid(f"--seeds {self.seeds}: at least one seed is needed")
         if self.jobs < 1:
@@ -43,7 +57,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How far experiments are: cells in all, in the table, done just now, and whether the time was over."""
+    """The progress of experiments: cells in all, finished cells, newly finished cells, and whether time ran out."""
 
     cells: int
     finished: int
@@ -52,7 +66,11 @@ class Outcome:
 
 
 def wanted(experiment: Experiment, asked: Asked) -> Sequence[Cell | ExactCell]:
-    """The cells that a user asks for."""
+    """Return the requested cells of one experiment.
+
+    Raises:
+        SettingInvalid: The filter `only` leaves no cell, or does not apply.
+    """
     declared = experiment.of(asked.preset)
     if isinstance(declared, Grid):
         if asked.only:
@@ -62,7 +80,7 @@ def wanted(experiment: Experiment, asked: Asked) -> Sequence[Cell | ExactCell]:
 
 
 def wanted_of_all(experiments: Sequence[Experiment], asked: Asked) -> dict[str, Sequence[Cell | ExactCell]]:
-    """The cells that a user asks for, by experiment; those that `--only` leaves nothing of are left out."""
+    """Return the requested cells by experiment, without experiments of which `--only` leaves nothing."""
     if len(experiments) == 1:
         return {experiments[0].name: wanted(experiments[0], asked)}
     found = {one.name: wanted(one, replace(asked, only=())) for one in experiments}
@@ -74,7 +92,7 @@ def wanted_of_all(experiments: Sequence[Experiment], asked: Asked) -> dict[str, 
 
 
 def missing(cells: Mapping[str, Sequence[Cell | ExactCell]], finished: Container[str]) -> list[Cell | ExactCell]:
-    """What is left to do of several experiments, each cell once; seed by seed, so that pipelines are shared."""
+    """Return the unfinished cells of several experiments, each once; ordered by seed, so that pipelines are shared."""
     found = {cell.key: cell for own in cells.values() for cell in own if cell.key not in finished}
     return sorted(found.values(), key=lambda cell: cell.retraining.seed if isinstance(cell, Cell) else -1)
 
@@ -86,9 +104,17 @@ def reproduce(
     told: Callable[[Row, int, int], None] | None = None,
     runtime: Runtime | None = None,
 ) -> Outcome:
-    """Do the cells that are in no table yet; each goes at once into the tables of all experiments that have it.
+    """Run the requested cells that are in no table yet; add each at once to all tables that contain it.
 
-    `told(row, finished, cells)` is called for every new one.
+    Args:
+        experiments: The experiments.
+        asked: The user's request.
+        progress: Callback that is told how far a piece of work is.
+        told: Called as `told(row, finished, cells)` for every new cell.
+        runtime: How pieces of work run, without effect on their results.
+
+    Returns:
+        How far the experiments are.
     """
     asked.check()
     cells = wanted_of_all(experiments, asked)

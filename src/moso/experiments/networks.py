@@ -1,4 +1,4 @@
-"""Networks of the cpu preset: small enough for a day of two cores."""
+"""Networks of the cpu preset, small enough for all experiments on two cores within a day."""
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +9,7 @@ REDUCTION = 8
 
 
 class SqueezeExcitation(nn.Module):
-    """Channels weighed by what the whole picture says (Hu et al., CVPR 2018)."""
+    """Squeeze-and-excitation: weights the channels by global average features (Hu et al., CVPR 2018)."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -17,25 +17,27 @@ class SqueezeExcitation(nn.Module):
         self.excite = nn.Linear(max(4, channels // REDUCTION), channels)
 
     def forward(self, images: Tensor) -> Tensor:
-        """`[batch, channels, height, width]`, weighed."""
+        """Return the images ``[batch, channels, height, width]`` with weighted channels."""
         weights = torch.sigmoid(self.excite(torch.relu(self.squeeze(images.mean(dim=(2, 3))))))
         return images * weights[:, :, None, None]
 
 
 def resnet8(num_classes: int, input_shape: tuple[int, ...], width: int = 16) -> nn.Module:
-    """The three-block CIFAR ResNet at half its resolution from the first layer on: a fifth of the time, on a CPU.
+    """Build the three-block CIFAR ResNet with stride 2 in its first layer: a fifth of the time on a CPU.
 
-    >>> resnet8(100, (3, 32, 32))(torch.zeros(2, 3, 32, 32)).shape
-    torch.Size([2, 100])
+    Example:
+        >>> resnet8(100, (3, 32, 32))(torch.zeros(2, 3, 32, 32)).shape
+        torch.Size([2, 100])
     """
     return ResNet(input_shape, num_classes, width=width, blocks=1, stem_stride=2)
 
 
 def seresnet8(num_classes: int, input_shape: tuple[int, ...], width: int = 16) -> nn.Module:
-    """The same with squeeze and excitation behind every block's second convolution.
+    """Build `resnet8` with squeeze-and-excitation after the second convolution of every block.
 
-    >>> seresnet8(100, (3, 32, 32))(torch.zeros(2, 3, 32, 32)).shape
-    torch.Size([2, 100])
+    Example:
+        >>> seresnet8(100, (3, 32, 32))(torch.zeros(2, 3, 32, 32)).shape
+        torch.Size([2, 100])
     """
     model = resnet8(num_classes, input_shape, width)
     assert isinstance(model, ResNet)
@@ -47,7 +49,10 @@ def seresnet8(num_classes: int, input_shape: tuple[int, ...], width: int = 16) -
 
 
 class InvertedBottleneck(nn.Module):
-    """EfficientNet's block: wider, a convolution a channel, channels weighed, narrower (Tan and Le, ICML 2019)."""
+    """EfficientNet's block (Tan and Le, ICML 2019).
+
+    Expansion, depthwise convolution, squeeze-and-excitation, projection.
+    """
 
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, expansion: int) -> None:
         super().__init__()
@@ -61,7 +66,7 @@ class InvertedBottleneck(nn.Module):
         self.residual = stride == 1 and inputs == outputs
 
     def forward(self, images: Tensor) -> Tensor:
-        """`[batch, outputs, height / stride, width / stride]`."""
+        """Return features ``[batch, outputs, height / stride, width / stride]``."""
         found: Tensor = self.body(images)
         return images + found if self.residual else found
 
@@ -71,16 +76,17 @@ def _convolution(inputs: int, outputs: int, kernel: int, stride: int = 1, groups
     return [convolution, nn.BatchNorm2d(outputs), nn.SiLU()]
 
 
-# Channels, kernel, stride, expansion: the first three stages of EfficientNet-B0, five of its blocks, a little narrower.
+# Channels, kernel, stride, expansion: five blocks of the first three stages of EfficientNet-B0, slightly narrower.
 _STAGES = ((16, 3, 1, 1), (24, 3, 2, 4), (24, 3, 1, 4), (40, 5, 2, 4), (40, 5, 1, 4))
 _STEM, _HEAD = 16, 160
 
 
 def small_efficientnet(num_classes: int, input_shape: tuple[int, ...]) -> nn.Module:
-    """EfficientNet's blocks at the size of the other networks here; B0 itself takes fifteen times as long on a CPU.
+    """Build a small EfficientNet, of the size of the other networks here; B0 takes fifteen times as long on a CPU.
 
-    >>> small_efficientnet(100, (3, 32, 32))(torch.zeros(2, 3, 32, 32)).shape
-    torch.Size([2, 100])
+    Example:
+        >>> small_efficientnet(100, (3, 32, 32))(torch.zeros(2, 3, 32, 32)).shape
+        torch.Size([2, 100])
     """
     layers, channels = _convolution(input_shape[0], _STEM, 3, 2), _STEM
     for outputs, kernel, stride, expansion in _STAGES:

@@ -1,7 +1,7 @@
-"""One pipeline: the cells of one arm's data, networks and seed, done in the run machinery, each handed on at once.
+"""One pipeline: runs the cells that share an arm's data, networks and seed, and reports each as soon as it is finished.
 
-Surrogates, references and scores are shared by all cells of a pipeline and live in a run directory that is named by
-the pipeline's configuration. A kill costs seconds: the run directory goes on where it was.
+All cells of a pipeline share surrogates, references and scores, which are stored in a run directory named after the
+pipeline's configuration. An interruption costs seconds: the run resumes from its directory.
 """
 
 import hashlib
@@ -37,14 +37,17 @@ from moso.training.loop import threads
 
 
 class OutOfTime(Exception):
-    """The hours that were given are over; everything finished is in the table."""
+    """The time limit is reached; all finished cells are in the table."""
 
 
 @dataclass
 class Paced:
-    """An executor that looks at the clock before every piece: beyond the `deadline` nothing is begun.
+    """An executor with a deadline: no piece of work starts after the deadline.
 
-    `after` is called when some pieces may have come to their end.
+    Attributes:
+        executor: The executor that does the work.
+        deadline: Value of `time.monotonic()`; None means no limit.
+        after: Called whenever pieces may have finished.
     """
 
     executor: InProcess | LocalProcesses
@@ -52,7 +55,11 @@ class Paced:
     after: Callable[[], None] = field(default=lambda: None)
 
     def run(self, job: Job, pieces: Sequence[Piece]) -> None:
-        """Do all pieces in order."""
+        """Run all pieces in order.
+
+        Raises:
+            OutOfTime: The deadline has passed.
+        """
         self.executor.between = self._between
         try:
             self.executor.run(job, pieces)
@@ -64,7 +71,7 @@ class Paced:
         self.check()
 
     def check(self) -> None:
-        """Stop here if the time is over."""
+        """Raise `OutOfTime` if the deadline has passed."""
         if self.deadline is not None and time.monotonic() >= self.deadline:
             raise OutOfTime
 
@@ -77,7 +84,19 @@ def carry_out(
     finished: Callable[[Row], None],
     runtime: Runtime | None = None,
 ) -> None:
-    """Do the cells of one pipeline; each goes to `finished` as soon as it is there."""
+    """Run the cells of one pipeline.
+
+    Args:
+        cells: The cells, all of the same pipeline.
+        data: Folder of the data sets.
+        out: Folder of the run directories.
+        executor: Runs the pieces of work.
+        finished: Called with the row of each cell as soon as it is finished.
+        runtime: How pieces of work run, without effect on their results.
+
+    Raises:
+        OutOfTime: The deadline has passed.
+    """
     job = open_job(cells[0].arm.data, cells[0].configuration, data, out, runtime)
     waiting = {cell.key: cell for cell in cells}
 
@@ -90,7 +109,7 @@ def carry_out(
     with job.directory.locked():
         begin(job)
         hand_on()
-        # What needs least comes first: random selection, then what the surrogates alone decide, then references.
+        # Cheapest first: random selection, then methods that need surrogates only, then those that need references.
         for wave in range(WAVES):
             batch = [cell for cell in waiting.values() if wave_of(cell) == wave]
             if batch:
@@ -103,13 +122,18 @@ def carry_out(
 
 
 def directory_name(data: str, configuration: Configuration) -> str:
-    """What the run directory of a pipeline is called, by its settings."""
+    """Return the name of a pipeline's run directory, which contains a hash of its settings."""
     text = json.dumps({"data": data, **stated(configuration)}, sort_keys=True)
     return f"{data}-{hashlib.blake2b(text.encode(), digest_size=5).hexdigest()}-seed-{configuration.seed}"
 
 
 def open_job(data: str, configuration: Configuration, root: Path, out: Path, runtime: Runtime | None = None) -> Job:
-    """The job of a pipeline, its data found and opened; its directory has the name of its configuration."""
+    """Find and open the data of a pipeline, and return its job.
+
+    Raises:
+        FileMissing: The data is not there.
+        DataChanged: The data has another size than the data set of this name.
+    """
     found = find_data(data, root, out)
     here = configuration.model_copy(update={"dataset": found.dataset, "labels": found.labels})
     job = Job.open(out / directory_name(data, configuration), here, runtime)
@@ -124,7 +148,7 @@ def open_job(data: str, configuration: Configuration, root: Path, out: Path, run
 
 
 def _prepare(job: Job, cells: Sequence[Cell], executor: Paced) -> None:
-    """Everything that is there before the first retraining: networks, evidence, scores, selections."""
+    """Do everything that retraining needs: networks, evidence, scores, selections."""
     choices, ratios = dict[tuple[str, str, str], ResolvedMethod](), dict[tuple[str, str, str], dict[float, None]]()
     for cell in cells:
         if cell.choice is not None:
@@ -153,7 +177,7 @@ def _nothing() -> None:
 
 
 def row_of(job: Job, cell: Cell) -> Row:
-    """A finished cell as a line of the table: what it is, what it reached, and what it took."""
+    """Return a finished cell as a row of the table: its identity, its result and its costs."""
     c, path = job.configuration, retraining_path(job.directory.root, cell.retraining)
     result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return {
@@ -178,7 +202,7 @@ def row_of(job: Job, cell: Cell) -> Row:
 
 
 def _found_wrong(job: Job, cell: Cell) -> dict[str, float]:
-    """Where labels are known to be wrong: how well the score finds them, and the share of them in what is kept."""
+    """Return how well the score finds labels that are known to be wrong, and their share among the kept samples."""
     if cell.choice is None or job.data.clean_labels is None:
         return {}
     wrong = job.data.clean_labels != job.data.train.labels
@@ -193,7 +217,7 @@ def _found_wrong(job: Job, cell: Cell) -> dict[str, float]:
 
 
 def _seconds(job: Job, cell: Cell) -> dict[str, float]:
-    """Computation, kills and resumes added up: surrogates, what the method takes beside them, and retraining."""
+    """Return seconds of computation, summed over resumed runs: surrogates, the method's evidence, and retraining."""
     own = job.directory.seconds("evaluate").get(cell.retraining.digest(), 0.0)
     found = {"retraining": round(own, 3)}
     if cell.choice is None:

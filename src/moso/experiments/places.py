@@ -1,4 +1,4 @@
-"""Where the data of experiments is: names that mean the same on every machine, found below the user's own folder."""
+"""Data sets of experiments: names that mean the same on every machine, found below the user's data folder."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +10,18 @@ from moso.errors import unknown_name
 
 @dataclass(frozen=True)
 class Place:
-    """A data set by name: how it is found below a folder, and its size, which is known without opening it."""
+    """A data set by name: how to find it below a folder, and its size, which is known without opening it.
+
+    Attributes:
+        expected: Description of the expected files, for error messages.
+        train: Number of training samples.
+        test: Number of test samples.
+        shape: Shape of an input.
+        classes: Number of classes.
+        find: Returns the data set's specification below a folder, or None.
+        labels: Returns the file of labels that replace the data set's own, or None.
+        settings: Settings that every run on this data set has.
+    """
 
     expected: str
     train: int
@@ -21,17 +32,17 @@ class Place:
     labels: Callable[[Path], str | None] | None = None
     settings: tuple[tuple[str, float], ...] = ()
     alone: bool = False
-    """Whether the file is opened without the test split that lies beside it."""
+    """Whether the training file is opened without the test split in the same folder."""
 
     @property
     def split(self) -> str:
-        """What accuracies are measured on, in a word."""
+        """Name of the split on which accuracies are measured."""
         return "held-out" if self.alone else "test"
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a run is told: the data, and the file of labels that replaces its own, if there is one."""
+    """The data set's specification for a run, and the file of labels that replace its own, if there is one."""
 
     dataset: str
     labels: str | None = None
@@ -92,10 +103,14 @@ PLACES = {
 
 
 def place_of(data: str) -> Place:
-    """What is known about data of this name.
+    """Return the description of a data set by name.
 
-    >>> place_of("cifar100").train
-    50000
+    Raises:
+        UnknownName: No data set has this name.
+
+    Example:
+        >>> place_of("cifar100").train
+        50000
     """
     if data not in PLACES:
         raise unknown_name("data of an experiment", data, PLACES)
@@ -103,12 +118,21 @@ def place_of(data: str) -> Place:
 
 
 def find_data(data: str, root: Path, out: Path | None = None) -> Found:
-    """Where data of this name is below a folder; a sentence on what belongs there if it is not.
+    """Find a data set below a folder.
 
-    A training file whose test split is not to be touched is reached by a link in `out`, where nothing lies beside it.
+    Args:
+        data: Name of the data set.
+        root: The user's data folder.
+        out: Folder for symbolic links. A training file whose test split must not be opened is linked into this folder,
+            where it lies alone.
 
-    >>> find_data("digits", Path("nowhere")).dataset
-    'digits'
+    Raises:
+        UnknownName: No data set has this name.
+        FileMissing: The data is not below `root`; the message says what is expected there.
+
+    Example:
+        >>> find_data("digits", Path("nowhere")).dataset
+        'digits'
     """
     place, root = place_of(data), root.resolve()
     dataset = place.find(root)

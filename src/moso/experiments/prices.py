@@ -1,8 +1,7 @@
-"""What an experiment will take before it starts: runs, samples and hours, from a few real steps on made-up pictures.
+"""Cost estimate of an experiment before it starts: runs, samples and hours, from a few measured steps on random images.
 
-No data is opened: sizes of the paper's data sets are known. Everything is counted in samples that pass through a
-network forward and backward once; a time step of scoring is two such passes over the partition (docs/estimators.md),
-a look at a sample a third of one.
+No data is opened: the sizes of the paper's data sets are known. The unit of work is one sample's forward and backward
+pass; a time step of scoring is two such passes over the partition (docs/estimators.md), a forward pass a third of one.
 """
 
 import time
@@ -32,7 +31,7 @@ STEP_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Cost:
-    """Work of one kind on one network: how many runs of it, how many samples pass, and seconds of one process."""
+    """Work of one kind on one network: number of runs, samples that pass through it, and seconds of one process."""
 
     what: str
     network: str
@@ -49,12 +48,12 @@ class _Sum:
 
 @dataclass
 class Calibration:
-    """Seconds a sample takes, found once for every network, size of picture and way of training."""
+    """Seconds per sample, measured once per network, input shape, number of classes and device."""
 
     known: dict[tuple[str, tuple[int, ...], int, str], float] = field(default_factory=dict)
 
     def seconds(self, network: str, place: Place, recipe: TrainingRecipe, configuration: Configuration) -> float:
-        """Seconds of one process for a sample forward and backward."""
+        """Return the seconds that one process takes for the forward and backward pass of one sample."""
         key = network, place.shape, place.classes, configuration.device
         if key not in self.known:
             with threads(configuration.threads):
@@ -63,7 +62,7 @@ class Calibration:
 
 
 def _measured(network: str, place: Place, recipe: TrainingRecipe, device: str) -> float:
-    """Few samples first, to see how many make a step of about a second."""
+    """Time a few samples first, to find the batch size of a step of about a second."""
     few = _step_seconds(network, place, recipe, device, 8) / 8
     size = int(np.clip(STEP_SECONDS / few, 8, recipe.batch_size))
     return few if size < 16 else _step_seconds(network, place, recipe, device, size) / size
@@ -86,7 +85,12 @@ def _step_seconds(network: str, place: Place, recipe: TrainingRecipe, device: st
 
 
 def estimate(cells: Sequence[Cell | ExactCell], calibration: Calibration | None = None) -> list[Cost]:
-    """What these cells take, by kind of work; pipelines that cells share are counted once."""
+    """Estimate the cost of cells by kind of work; pipelines that cells share are counted once.
+
+    Args:
+        cells: The cells to run.
+        calibration: Measured seconds per sample; measured on demand if not given.
+    """
     calibration = calibration or Calibration()
     found: dict[tuple[str, str], tuple[_Sum, float]] = {}
     for own in by_pipeline(cell for cell in cells if isinstance(cell, Cell)):
@@ -116,7 +120,7 @@ def _evidence(c: Configuration, place: Place, cells: Iterable[Cell]) -> list[Wor
         price, pieces = kind.price(c), kind.pieces(c)
         if price is not None:
             passes = LOOK * price.looks + price.gradients + SCORING * price.scorings + price.epochs
-            # All partitions together are the data once.
+            # The partitions together are the whole data set once.
             whole = n if kind.network == "surrogate" else n * pieces
             runs = pieces * round(price.scorings or price.looks or 1)
             found.append((price.work, c.model, runs, passes * whole))
@@ -144,7 +148,7 @@ def _trained_on(c: Configuration, place: Place) -> int:
 
 
 def _exact(cells: Sequence[ExactCell]) -> Cost:
-    """Every sample is left out: a training of all others each. Small networks side by side, some million a second."""
+    """Estimate leave-one-out: one training on all other samples per sample, at about a million samples per second."""
     samples = float(sum(cell.samples**2 * cell.steps for cell in cells))
     networks = ", ".join(dict.fromkeys(cell.network for cell in cells))
     return Cost("leave-one-out", networks, len(cells), samples, samples / 1e6)

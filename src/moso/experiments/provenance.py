@@ -1,4 +1,4 @@
-"""Where a result comes from: the commit of the code that made it."""
+"""Provenance of a result: the commit of the code that produced it."""
 
 import subprocess
 import time
@@ -10,12 +10,13 @@ from moso.version import __version__
 
 @lru_cache(maxsize=1)
 def commit() -> str:
-    """The commit of the checkout this package lies in, `+` behind it where code differs; else the package's version.
+    """Return the commit of this package's checkout, with `+` if its code has changes; otherwise the package's version.
 
-    Tables that grow in the same checkout are no change of the code.
+    Changes outside the package, such as growing result tables, do not count.
 
-    >>> bool(commit())
-    True
+    Example:
+        >>> bool(commit())
+        True
     """
     package = Path(__file__).resolve().parents[1]
     top = _git(package, "rev-parse", "--show-toplevel")
@@ -27,7 +28,7 @@ def commit() -> str:
 
 
 def stamp() -> dict[str, str]:
-    """What every line of a table ends with: which code made it, and when."""
+    """Return the last fields of every row of a table: the commit, and the time."""
     return {"commit": commit(), "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
 
 
@@ -35,5 +36,5 @@ def _git(folder: Path, *arguments: str) -> str | None:
     try:
         done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False)
     except OSError:
-        return None  # no git here
+        return None  # git is not installed
     return done.stdout.strip() if done.returncode == 0 else None

@@ -1,4 +1,4 @@
-"""MoSo's scores themselves, as one small file with the recipe that made them: for those who want to use, not rerun."""
+"""Publish MoSo's scores as one small file with their configuration, for use without a rerun."""
 
 import json
 from collections.abc import Sequence
@@ -16,10 +16,24 @@ from moso.results.reading import Run
 
 
 def publish_scores(cells: Sequence[Cell], out: Path, path: Path) -> list[Run]:
-    """Write the MoSo scores of every pipeline that has any: id, label, the partition, and a float32 column a score.
+    """Write the MoSo scores of every pipeline that has any to one Parquet file.
 
-    Columns of a single pipeline are called by their scores, those of several also by arm and seed. The file's metadata
-    has, as JSON under `moso`, the configuration that each column's run had and the commit.
+    The columns are id, label, partition and one float32 column per score; with several pipelines, the names of the
+    columns
+    contain arm and seed. The file's metadata has under `moso`, as JSON, the configuration of each column and the
+    commit.
+
+    Args:
+        cells: The cells whose pipelines are published.
+        out: Folder of the run directories.
+        path: The file to write.
+
+    Returns:
+        The runs whose scores were written.
+
+    Raises:
+        StageIncomplete: No run has MoSo's scores yet.
+        DataChanged: The runs have different samples or labels.
     """
     found = [
         (own[0], run, names)
@@ -54,7 +68,7 @@ def _run(cell: Cell, out: Path) -> Run | None:
 
 
 def _of(cells: Sequence[Cell], run: Run) -> list[str]:
-    """The scores of MoSo's family that these cells ask for and this run has, in the order of the declaration."""
+    """Return the MoSo scores that these cells ask for and the run has, in the order of the declaration."""
     asked = dict.fromkeys(cell.retraining.method for cell in cells if cell.retraining.method.startswith("moso"))
     return [name for name in asked if name in run.scores()]
 

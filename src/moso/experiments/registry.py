@@ -1,4 +1,4 @@
-"""Every figure and table of the paper by name, and what goes beyond it. A new one is a declaration and a line here."""
+"""Registry of experiments: the paper's figures and tables, and more. A new one is a declaration and a line here."""
 
 from moso.errors import unknown_name
 from moso.experiments.declaration import Experiment
@@ -38,14 +38,18 @@ EXPERIMENTS: dict[str, Experiment] = {
 
 
 def find_experiment(name: str) -> Experiment:
-    """The experiment of this name.
+    """Return the experiment of this name.
 
-    >>> find_experiment("figure-1a").source
-    'Figure 1 (a)'
-    >>> find_experiment("figure-1d")
-    Traceback (most recent call last):
-    ...
-    moso.errors.UnknownName: unknown experiment 'figure-1d'; nearest: figure-1c, ...
+    Raises:
+        UnknownName: There is none; the message lists the nearest names.
+
+    Example:
+        >>> find_experiment("figure-1a").source
+        'Figure 1 (a)'
+        >>> find_experiment("figure-1d")
+        Traceback (most recent call last):
+        ...
+        moso.errors.UnknownName: unknown experiment 'figure-1d'; nearest: figure-1c, ...
     """
     if name not in EXPERIMENTS:
         raise unknown_name("experiment", name, EXPERIMENTS)

@@ -1,7 +1,7 @@
-"""Results that survive: a line of JSON a finished cell, in one small table an experiment, committed as it grows.
+"""Persistent results: one small JSON-lines table per experiment, one line per finished cell, committed as it grows.
 
-A cell's line is found by its key, the hash of everything that decides its value. No run directory is needed to go on
-from a table, and a cell that one experiment has is taken over by every other that asks for the same.
+A cell's line is found by its key, the hash of everything that decides its value. A table alone is enough to continue
+an experiment, without run directories, and a cell of one experiment is copied to every other that contains it.
 """
 
 import hashlib
@@ -18,10 +18,11 @@ Row = dict[str, Any]
 
 
 def key_of(decided: Mapping[str, Any]) -> str:
-    """The key of a cell: the hash of everything that decides its value.
+    """Return the key of a cell: the hash of everything that decides its value.
 
-    >>> key_of({"ratio": 0.8, "seed": 0}) == key_of({"seed": 0, "ratio": 0.8})
-    True
+    Example:
+        >>> key_of({"ratio": 0.8, "seed": 0}) == key_of({"seed": 0, "ratio": 0.8})
+        True
     """
     return hashlib.blake2b(json.dumps(decided, sort_keys=True).encode(), digest_size=8).hexdigest()
 
@@ -30,14 +31,15 @@ def key_of(decided: Mapping[str, Any]) -> str:
 class Results:
     """The table of one experiment in a folder of tables.
 
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> Results.open(folder, "figure-1a").add({"key": "abc", "value": 42.0})
-    >>> Results.open(folder, "figure-1a").rows["abc"]["value"]
-    42.0
-    >>> table = Results.open(folder, "class-wise")
-    >>> table.take_over(["abc"]), table.rows["abc"]["value"]  # finished elsewhere, never run again
-    (1, 42.0)
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> Results.open(folder, "figure-1a").add({"key": "abc", "value": 42.0})
+        >>> Results.open(folder, "figure-1a").rows["abc"]["value"]
+        42.0
+        >>> table = Results.open(folder, "class-wise")
+        >>> table.take_over(["abc"]), table.rows["abc"]["value"]  # finished elsewhere, never run again
+        (1, 42.0)
     """
 
     path: Path
@@ -45,30 +47,34 @@ class Results:
 
     @classmethod
     def open(cls, folder: Path, name: str) -> "Results":
-        """The table as it is on disk; empty where there is none."""
+        """Read the table from disk; empty if there is no file.
+
+        Raises:
+            FileUnreadable: A line is not a result.
+        """
         path = folder / f"{name}.jsonl"
         return cls(path, read_rows(path))
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Append a finished cell, at once and whole; one that is there stays as it is."""
+        """Append a finished cell durably, as a whole line; a cell that is in the table already stays unchanged."""
         if row["key"] in self.rows:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
         line = json.dumps(dict(row), separators=(",", ":")) + "\n"
         if self.path.exists() and not self.path.read_bytes().endswith(b"\n") and self.path.stat().st_size:
-            line = "\n" + line  # a kill or an editor left the last line open
+            line = "\n" + line  # an interrupted write or an editor left the last line without a newline
         append(self.path, line, durable=True)
         self.rows[row["key"]] = dict(row)
 
     def take_over(self, keys: Iterable[str]) -> int:
-        """Copy lines of these keys from the other tables of the folder; how many there were."""
+        """Copy the lines of these keys from the other tables of the folder; return their number."""
         found = self.elsewhere(keys)
         for row in found.values():
             self.add(row)
         return len(found)
 
     def elsewhere(self, keys: Iterable[str]) -> dict[str, Row]:
-        """The lines of these keys that are not here but in another table of the folder."""
+        """Return the lines of these keys that are not in this table but in another table of the folder, by key."""
         missing = {key for key in keys if key not in self.rows}
         found: dict[str, Row] = {}
         for path in sorted(self.path.parent.glob("*.jsonl")) if missing else ():
@@ -78,7 +84,11 @@ class Results:
 
 
 def read_rows(path: Path) -> dict[str, Row]:
-    """The lines of a table by key; a line that is no result is refused by its number."""
+    """Read the lines of a table by key; empty if there is no file.
+
+    Raises:
+        FileUnreadable: A line is not a result; the message has its number.
+    """
     found: dict[str, Row] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines() if path.exists() else (), 1):
         if not line.strip():

@@ -1,12 +1,12 @@
-"""MoSo where noise dominates: the mean gradient replaced by one that outliers cannot pull.
+"""MoSo for heavy label noise: a robust estimate replaces the mean gradient.
 
-The paper's stated limit: `G` is the mean of all gradients, and wrong labels pull it. The samples of a partition are
-dealt into random blocks by (seed, step, key); the mean gradient of each block is an independent look at `G`, and the
-highest and lowest fifth of the blocks are left out, parameter by parameter (a trimmed mean over random blocks):
+The paper's stated limitation: `G` is the mean of all gradients, and wrong labels bias it. The samples of a partition
+are divided into random blocks by (seed, step, key). The mean gradient of each block is an independent estimate of `G`;
+for each parameter, the highest and lowest fifth of the blocks are left out (a trimmed mean over random blocks):
 
     G_robust = trimmed mean over blocks of (1/|B| sum_{z in B} g_z)        a(z) = G_robust . g_z
 
-No sample has a share of its own in it that could be taken out, so there is no leave-one-out correction.
+The contribution of a single sample to a trimmed mean cannot be subtracted, so there is no leave-one-out correction.
 """
 
 import numpy as np
@@ -31,10 +31,15 @@ TRIMMED = 0.2
 
 
 def trimmed_mean(values: torch.Tensor, trimmed: float = TRIMMED) -> torch.Tensor:
-    """The mean over the first dimension without its highest and lowest share, entry by entry.
+    """Return the mean over the first dimension without the highest and lowest values, for each entry.
 
-    >>> trimmed_mean(torch.tensor([[1.0], [2.0], [3.0], [4.0], [1000.0]]))
-    tensor([3.])
+    Args:
+        values: Shape ``[blocks, ...]``.
+        trimmed: Share that is left out at each end, in ``[0, 0.5)``.
+
+    Example:
+        >>> trimmed_mean(torch.tensor([[1.0], [2.0], [3.0], [4.0], [1000.0]]))
+        tensor([3.])
     """
     cut = int(trimmed * len(values))
     ordered = values.sort(dim=0).values
@@ -52,7 +57,21 @@ def robust_terms(
     blocks: int = BLOCKS,
     trimmed: float = TRIMMED,
 ) -> StepTerms:
-    """The terms of one time step along the robust mean; squared norms, which are of no use then, are zero."""
+    """Compute the terms of one time step along the robust mean gradient.
+
+    Args:
+        model: The network, whose state `point` replaces.
+        point: The time step.
+        view: The data.
+        positions: Positions of the partition's samples.
+        seed: Seed of the blocks.
+        loss: Loss per sample.
+        blocks: Number of random blocks.
+        trimmed: Share of blocks that is left out at each end.
+
+    Returns:
+        The terms; the squared norms are zero, because the score does not use them.
+    """
     at, batches = prepared(model, point, view, positions, loss, None, None, 0)
     order = positions[np.argsort(hashes(positions.astype(np.uint64), seed, "robust-blocks", point.step))]
     means: list[Tensors] = []

@@ -1,4 +1,4 @@
-"""Everything there is to prune with, as rows that a table shows and a program reads."""
+"""The catalogue of methods, scores and selectors, as rows for tables and programs."""
 
 from typing import Any
 
@@ -10,12 +10,13 @@ from moso.settings import Option
 
 
 def listing() -> list[dict[str, Any]]:
-    """Every method, score and selector: its name, what kind of thing it is, a sentence about it, and what it needs.
+    """Return one row per method, score and selector: name, kind, description, needed evidence, settings, source.
 
-    >>> [row["needs"] for row in listing() if row["name"] == "balanced"]
-    ['labels, scores']
-    >>> [row["hard"] for row in listing() if (row["name"], row["kind"]) == ("aum", "score")]
-    ['low']
+    Example:
+        >>> [row["needs"] for row in listing() if row["name"] == "balanced"]
+        ['labels, scores']
+        >>> [row["hard"] for row in listing() if (row["name"], row["kind"]) == ("aum", "score")]
+        ['low']
     """
     rows = [_of_method(method) for method in methods().values()]
     rows += [_of_score(score) for score in scores().values()]

@@ -1,4 +1,4 @@
-"""A method: a named preset of a score (or none), a selector, and the settings of its source."""
+"""`Method`: a named preset of a score (or none), a selector, and the settings of its source."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,9 +10,12 @@ from moso.selection import Selector, find_selector
 
 @dataclass(frozen=True)
 class Method:
-    """A score and the selector its source uses; where there is no score, the selector does without.
+    """A score and the selector that its source uses.
 
-    `settings` are the selector's, as in the source.
+    Attributes:
+        score: Name of the score; None if the selector needs no score.
+        selector: Name of the selector.
+        settings: Settings of the selector, as in the source.
     """
 
     name: str
@@ -23,9 +26,17 @@ class Method:
     source: str = ""
 
     def find_score(self) -> Score | None:
-        """Its score, if it has one."""
+        """Return the method's score, or None.
+
+        Raises:
+            UnknownName: No score has this name.
+        """
         return None if self.score is None else find_score(self.score)
 
     def find_selector(self) -> Selector:
-        """Its selector."""
+        """Return the method's selector.
+
+        Raises:
+            UnknownName: No selector has this name.
+        """
         return find_selector(self.selector)

@@ -1,6 +1,6 @@
-"""Methods by name: ours, and those of installed packages (entry points `moso.methods`).
+"""Registry of methods by name: the built-in ones, and those of installed packages (entry points `moso.methods`).
 
-Any score combines with any selector that can do with what it says; a method is the pair its source uses.
+Any score can be combined with any selector whose needs it meets; a method is the combination that its source uses.
 """
 
 from moso.methods.method import Method
@@ -9,7 +9,7 @@ from moso.scores import SCORES
 
 
 def _of_score(name: str, selector: str = "top", description: str | None = None) -> Method:
-    """A method that is a score of the same name and a selector with its defaults."""
+    """Return the method of a score of the same name and a selector with default settings."""
     score = SCORES.get(name)
     return Method(name, name, selector, description or score.description, source=score.source)
 

@@ -1,8 +1,7 @@
-"""What an evaluation shows, in sentences that claim no more than its numbers do.
+"""The findings of an evaluation in sentences that claim no more than the numbers do.
 
-The best method at a ratio is compared with random selection of the same size. It was picked by its accuracy (or what
-takes its place), so the verdict that a sentence takes its words from allows for all methods that it was picked from
-(`evaluation/paired.py`).
+The best method at a ratio is compared with random selection of the same size. The best method was picked by its metric,
+so the verdict behind a sentence is corrected for all methods that it was picked from (`evaluation/paired.py`).
 """
 
 import math
@@ -14,12 +13,12 @@ from moso.report.wording import count_of, percent
 from moso.selection import kept_count
 from moso.tasks.metric import ACCURACY
 
-# What pruning may cost before the headline stops saying that data "can go": points of accuracy, or per cent of a loss.
+# The largest loss at which the headline still says that data "can go": points of accuracy, or per cent of a loss.
 CLOSE = 1.0
 
 
 def best_of(rows: Sequence[Row]) -> list[Row]:
-    """The best method's row at every ratio at which a method was retrained, the smallest ratio first."""
+    """Return the best method's row at every ratio at which a method was retrained, ascending by ratio."""
     methods = [row for row in rows if is_method(row.entry.method)]
     return [
         max((row for row in methods if row.entry.ratio == ratio), key=lambda row: row.entry.line.merit)
@@ -28,7 +27,13 @@ def best_of(rows: Sequence[Row]) -> list[Row]:
 
 
 def headline(best: Sequence[Row], data: str, samples: int) -> str:
-    """What came out, in two sentences: what removing data costs, and whether random selection would do as well."""
+    """Return the result in two or three sentences: the cost of removing data, and the comparison with random selection.
+
+    Args:
+        best: The rows of `best_of`.
+        data: Name of the data set.
+        samples: Number of training samples.
+    """
     if not best:
         return f"Nothing has been retrained on a pruned {data} yet, so nothing can be said about accuracy."
     chosen, close = headline_comparison(best)
@@ -48,16 +53,17 @@ def headline(best: Sequence[Row], data: str, samples: int) -> str:
 
 
 def headline_comparison(best: Sequence[Row]) -> tuple[Row, bool]:
-    """The row a headline is about, and whether it comes close to all data.
+    """Return the row that the headline is about, and whether it is close to all data.
 
-    It is that of the largest ratio that costs at most one point (or one per cent of a loss), or else of the smallest.
+    The row is that of the largest ratio that costs at most one point (or one per cent of a loss), or else the smallest
+    ratio.
     """
     close = [one for one in best if one.against_full and one.against_full.gain >= -_close(one)]
     return (close[-1], True) if close else (best[0], False)
 
 
 def _close(one: Row) -> float:
-    """What counts as close to all data: a point, or for what is not in % one per cent of what all data gives."""
+    """Return what counts as close to all data: one point, or one per cent of its value for metrics not in %."""
     return CLOSE if one.entry.measure.unit == "%" or one.full is None else CLOSE / 100 * abs(one.full.line.mean)
 
 
@@ -101,7 +107,7 @@ def _beside_random(chosen: Row) -> str:
 
 
 def _beside_matched(chosen: Row) -> str:
-    """Whether it is the pruning that did it, where as many updates without pruning were measured."""
+    """Return whether the choice of samples matters, if baselines with as many updates and no pruning were measured."""
     if chosen.matched is None or chosen.against_matched is None:
         return ""
     reached = f"As many updates without any pruning ({chosen.matched.name}) reach {_value(chosen.matched)}"
@@ -117,7 +123,7 @@ def _beside_matched(chosen: Row) -> str:
 
 
 def tally(best: Sequence[Row]) -> str:
-    """How the best pairs fare against random selection over all ratios, wins and losses alike."""
+    """Return how often the best method beats, equals and loses to random selection; empty with a single seed."""
     verdicts = [one.against_random.verdict for one in best if one.against_random is not None]
     if not verdicts or "unknown" in verdicts:
         return ""

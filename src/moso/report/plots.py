@@ -1,6 +1,6 @@
-"""Plots as figures and as PNG bytes; the same numbers give the same bytes.
+"""Plots as matplotlib figures and as PNG bytes; the same numbers give the same bytes.
 
-Figures are made without pyplot: no window system, no global list of figures, nothing to close.
+Figures are made without pyplot, so there is no window system and no global list of figures to close.
 """
 
 import io
@@ -22,7 +22,7 @@ from moso.report.wording import percent
 from moso.results.reading import Run
 from moso.results.retrainings import FULL
 
-if TYPE_CHECKING:  # half a second that only what draws should wait for
+if TYPE_CHECKING:  # matplotlib takes half a second to import; only functions that draw import it
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -32,7 +32,7 @@ BINS = 60
 
 @dataclass(frozen=True)
 class Theme:
-    """The colours of a plot; `series` are told apart by colour-blind readers too (after Okabe and Ito)."""
+    """The colours of a plot; `series` are distinguishable for colour-blind readers (after Okabe and Ito)."""
 
     paper: str
     ink: str
@@ -54,7 +54,7 @@ _DASHES = ("-", "--", "-.", ":")
 
 @contextmanager
 def house_style(theme: Theme) -> Iterator[None]:
-    """Matplotlib as it comes, whatever the user's own settings are, in the colours of a theme."""
+    """Draw with matplotlib's default style in the colours of a theme, whatever the user's own settings."""
     colours = {
         "figure.facecolor": theme.paper,
         "axes.facecolor": theme.paper,
@@ -77,18 +77,27 @@ def house_style(theme: Theme) -> Iterator[None]:
 
 
 def blank(width: float, height: float, **settings: Any) -> "Figure":
-    """A figure of so many inches with nothing on it."""
+    """Return an empty figure of this size in inches."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), dpi=DOTS_PER_INCH, **settings)
 
 
 def accuracy_figure(rows: Sequence[Line], *, split: str = "test", theme: Theme = LIGHT, title: str = "") -> "Figure":
-    """Accuracy (or what takes its place) against the share removed, a line a method, with standard deviations.
+    """Plot the metric against the share removed: one line per method, with standard deviations.
 
-    >>> rows = [Line("moso", "top", ratio, (90.0, 91.0)) for ratio in (0.4, 0.8)] + [Line("full", "none", 0.0, (95.0,))]
-    >>> [text.get_text() for text in accuracy_figure(rows).legends[0].get_texts()]
-    ['all data', 'moso (top)']
+    Args:
+        rows: The values, with training on all data if it was measured.
+        split: Name of the split for the axis.
+        theme: The colours.
+        title: Title of the plot.
+
+    Example:
+        >>> rows = [Line("moso", "top", ratio, (90.0, 91.0)) for ratio in (0.4, 0.8)] + [
+        ...     Line("full", "none", 0.0, (95.0,))
+        ... ]
+        >>> [text.get_text() for text in accuracy_figure(rows).legends[0].get_texts()]
+        ['all data', 'moso (top)']
     """
     with house_style(theme):
         figure = blank(8.6, 4.3, layout="constrained")
@@ -99,7 +108,7 @@ def accuracy_figure(rows: Sequence[Line], *, split: str = "test", theme: Theme =
         if full is not None:
             axes.axhspan(full.mean - full.spread, full.mean + full.spread, color=theme.ink, alpha=0.12, linewidth=0)
             axes.axhline(full.mean, color=theme.ink, linewidth=1.2, label="all data")
-        # Side by side, so that error bars at one ratio do not hide each other.
+        # Methods are shifted sideways, so that error bars at one ratio do not hide each other.
         room = min(np.diff(ratios), default=0.2) * 0.18
         styles = _styles(pairs, theme)
         for number, pair in enumerate(pairs):
@@ -132,7 +141,7 @@ def accuracy_figure(rows: Sequence[Line], *, split: str = "test", theme: Theme =
 
 
 def _styles(pairs: Sequence[tuple[str, str]], theme: Theme) -> dict[tuple[str, str], tuple[str, str, str]]:
-    """Colour, marker and dashes of every pair; what does not choose by merit is grey and dashed."""
+    """Return colour, marker and dashes of every pair; random selection and baselines are grey and dashed."""
     styles = {}
     scored = [pair for pair in pairs if is_method(pair[0])]
     for number, pair in enumerate(scored):
@@ -149,9 +158,14 @@ def scores_figure(
     drawn: NDArray[np.bool_] | None = None,
     theme: Theme = LIGHT,
 ) -> "Figure":
-    """A histogram a score, zero marked; `drawn: [n]` says whose label was drawn at random, shown in another colour.
+    """Plot one histogram per score, with a mark at zero.
 
-    The outermost 0.5 % at each end are counted in the outermost bars, so that a few extremes do not squeeze the rest.
+    The outermost 0.5 % at each end are counted in the outermost bars, so that outliers do not compress the rest.
+
+    Args:
+        scores: One array ``[samples]`` per score.
+        drawn: Whether each label was drawn at random, ``[samples]``; these samples have another colour.
+        theme: The colours.
     """
     columns = min(3, max(1, len(scores)))
     rows = -(-len(scores) // columns)
@@ -193,17 +207,21 @@ def _histogram(axes: "Axes", values: NDArray[np.float64], drawn: NDArray[np.bool
 
 
 def png(figure: "Figure") -> bytes:
-    """A figure as PNG, without the name of the program and the date that would change its bytes."""
+    """Encode a figure as PNG, without the program name and date that would change its bytes."""
     import matplotlib.style
 
     stream = io.BytesIO()
-    with matplotlib.style.context("default"):  # ticks and labels are made only now
+    with matplotlib.style.context("default"):  # ticks and labels are created during savefig
         figure.savefig(stream, format="png", metadata={"Software": None})
     return stream.getvalue()
 
 
 def write_plots(run: Run, folder: Path | str) -> list[Path]:
-    """Write `accuracy.png` and `scores.png` to a folder; returns their paths."""
+    """Write `accuracy.png` and `scores.png` to a folder and return their paths.
+
+    Raises:
+        StageIncomplete: The run has no scores or no evaluation yet.
+    """
     rows, scores = ordered_lines(run), plotted_scores(run)
     if not rows or not scores:
         missing = "evaluation; run `moso evaluate`" if scores else "scores; run `moso score`"

@@ -1,4 +1,4 @@
-"""What pages and plots show of a run, in the order of its configuration and by names that are told apart."""
+"""Views of a run for pages and plots, in the order of its configuration and with unique names."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -19,10 +19,11 @@ from moso.selection import SELECTORS
 
 
 def selector_key(selector: str, parameters: str) -> str:
-    """The selector, and behind it those of its settings that are not the usual ones.
+    """Return the selector's name, followed by its settings that differ from the defaults.
 
-    >>> selector_key("median", '{"classes": "balanced", "by": "score"}'), selector_key("median", "{}")
-    ('median (classes=balanced)', 'median')
+    Example:
+        >>> selector_key("median", '{"classes": "balanced", "by": "score"}'), selector_key("median", "{}")
+        ('median (classes=balanced)', 'median')
     """
     usual, given = _usual(selector), json.loads(parameters)
     said = [f"{name}={value}" for name, value in given.items() if name not in usual or usual[name] != value]
@@ -36,12 +37,15 @@ def _usual(selector: str) -> dict[str, Any]:
 
 
 def with_unique_names(cells: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Cells of an evaluation with their `key`, which takes the selector's place where there are several to tell apart.
+    """Add `key` to the results of an evaluation; it replaces the selector's name where that is ambiguous.
 
-    >>> cell = {"method": "ccs", "selector": "coverage"}
-    >>> cells = [{**cell, "parameters": f'{{"cut": {cut}}}'} for cut in (0.1, 0.2)]
-    >>> [one["selector"] for one in with_unique_names(cells)], [one["selector"] for one in with_unique_names(cells[:1])]
-    (['coverage (cut=0.1)', 'coverage (cut=0.2)'], ['coverage'])
+    Example:
+        >>> cell = {"method": "ccs", "selector": "coverage"}
+        >>> cells = [{**cell, "parameters": f'{{"cut": {cut}}}'} for cut in (0.1, 0.2)]
+        >>> [one["selector"] for one in with_unique_names(cells)], [
+        ...     one["selector"] for one in with_unique_names(cells[:1])
+        ... ]
+        (['coverage (cut=0.1)', 'coverage (cut=0.2)'], ['coverage'])
     """
     found = [{**cell, "key": selector_key(cell["selector"], cell["parameters"])} for cell in cells]
     keys: dict[tuple[str, str], set[str]] = {}
@@ -53,24 +57,24 @@ def with_unique_names(cells: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]
 
 
 def ordered_entries(run: Run) -> list[Entry]:
-    """The evaluation of a run, seeds gathered: all data first, then the pairs in the order of its configuration."""
+    """Return the entries of a run's evaluation: all data first, then pairs in the order of the configuration."""
     order = {pair: number for number, pair in enumerate(run.configuration.pairs())}
     found = entries(with_unique_names(run.evaluation()))
     return sorted(found, key=lambda row: (row.method != FULL, order.get((row.method, row.selector), len(order))))
 
 
 def ordered_lines(run: Run) -> list[Line]:
-    """What the entries of a run's evaluation reached, in their order."""
+    """Return the entries of a run's evaluation as lines, in the same order."""
     return [entry.line for entry in ordered_entries(run)]
 
 
 def best_rows(run: Run) -> list[Row]:
-    """The best method's standing at every ratio of a run, the smallest ratio first."""
+    """Return the best method's row at every ratio of a run, ascending by ratio."""
     return best_of(compared(ordered_entries(run), run.manifest.get("dataset", {}).get("test", 0)))
 
 
 def drawn_at_random(run: Run) -> NDArray[np.bool_] | None:
-    """Whose label was drawn at random, in dataset order; None where no noise was added."""
+    """Return whether each label was drawn at random, ``[samples]`` in data set order; None if no noise was added."""
     ids = run.manifest.get("dataset", {}).get("labels_drawn_at_random", [])
     if not ids:
         return None
@@ -80,7 +84,7 @@ def drawn_at_random(run: Run) -> NDArray[np.bool_] | None:
 
 
 def plotted_scores(run: Run) -> dict[str, NDArray[np.float64]]:
-    """The scores of the first seed that mean something, in the order of the run's methods."""
+    """Return the scores of the first seed except `random`, in the order of the run's methods."""
     order = wanted_scores([method for method, _ in run.configuration.pairs()])
     found = {name: values for name, values in run.scores().items() if name != RANDOM}
     return dict(sorted(found.items(), key=lambda one: order.index(one[0]) if one[0] in order else len(order)))

@@ -1,6 +1,6 @@
-"""A table of text that is printed, and written as Markdown.
+"""Tables of text, printed or written as Markdown.
 
-Hand-made, though tabulate does it: a dozen lines are no reason for a dependency, and committed pages keep their bytes.
+Not by tabulate: a dozen lines do not justify a dependency, and committed pages must keep their bytes.
 """
 
 from collections.abc import Sequence
@@ -9,15 +9,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TextTable:
-    """A title, the names of the columns, rows of text (the first cell names the row), and what it means.
+    """A title, the names of the columns, rows of text (the first cell names the row), and a note.
 
-    >>> print(TextTable("colours", ["name", "share"], [["red", "0.5"]]).markdown())
-    ### colours
-    <BLANKLINE>
-    | name | share |
-    | --- | ---: |
-    | red | 0.5 |
-    <BLANKLINE>
+    Example:
+        >>> print(TextTable("colours", ["name", "share"], [["red", "0.5"]]).markdown())
+        ### colours
+        <BLANKLINE>
+        | name | share |
+        | --- | ---: |
+        | red | 0.5 |
+        <BLANKLINE>
     """
 
     title: str
@@ -26,7 +27,7 @@ class TextTable:
     note: str = ""
 
     def markdown(self) -> str:
-        """The table in Markdown."""
+        """Return the table in Markdown."""
         lines = [f"### {self.title}", ""]
         if self.rows:
             lines.append(f"| {' | '.join(_cell(name) for name in self.columns)} |")
@@ -37,5 +38,5 @@ class TextTable:
 
 
 def _cell(text: str) -> str:
-    """Text that cannot end the cell it stands in."""
+    """Escape text so that it cannot end its cell."""
     return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")

@@ -1,4 +1,4 @@
-"""One file a score: evidence in, one float a sample out. Nobody here knows how samples are chosen."""
+"""Scores, one file per score: evidence in, one float per sample out. Scores know nothing about selection."""
 
 from moso.scores.memory import MemoryInput
 from moso.scores.moso import agreement, moso_score

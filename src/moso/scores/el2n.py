@@ -1,15 +1,15 @@
-"""`el2n`: the length of the error early in training.
+"""`el2n`: the L2 norm of the prediction error early in training.
 
-Believes that the samples a barely trained network gets most wrong are those that training needs. With p the softmax of
+Believes that the samples with the largest error early in training are those that training needs. With p the softmax of
 the network w_t of one initialisation, after a few epochs and in evaluation mode:
 
     EL2N(x, y) = E_{w_t} | p(w_t, x) - onehot(y) |_2                              Definition 2.3 of the source
 
-The mean is over `--initialisations` networks, each trained from a start of its own on all of the data up to the early
-epoch (`--early-epochs`, a tenth of training unless said otherwise: the source looks at epoch 20 of 200 and averages
-10). The number used is recorded with the score.
+The mean is over `--initialisations` networks, each trained from its own initialisation on the whole data set up to the
+early epoch (`--early-epochs`, by default a tenth of training; the source uses epoch 20 of 200 and averages 10
+networks). The number of networks is recorded with the score.
 
-Scale: 0 for certain and right to 1.41 for certain and wrong. Keep: high. Hard: high.
+Scale: 0 (certain and right) to 1.41 (certain and wrong). Keep: high. Hard: high.
 Source: Paul, Ganguli & Dziugaite, Deep Learning on a Data Diet, NeurIPS 2021.
 """
 

@@ -1,11 +1,11 @@
-"""`entropy`: how undecided the trained network is.
+"""`entropy`: the entropy of the trained network's prediction.
 
-Believes that samples about which the network cannot make up its mind lie at the border between classes, where there is
-most to learn. With p the softmax of the trained reference network, in evaluation mode:
+Believes that samples with an uncertain prediction lie at the border between classes, where there is most to learn. With
+p the softmax of the trained reference network, in evaluation mode:
 
     f_entropy(x) = - sum_c p_c log p_c
 
-Scale: 0 for certain to log(classes) for no idea. Keep: high. Hard: high.
+Scale: 0 (certain) to log(classes) (uniform prediction). Keep: high. Hard: high.
 Source: Coleman et al., Selection via Proxy: Efficient Data Selection for Deep Learning, ICLR 2020, section 3.2.
 """
 

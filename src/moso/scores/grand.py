@@ -1,14 +1,14 @@
-"""`grand`: the length of the gradient early in training.
+"""`grand`: the L2 norm of the per-sample gradient early in training.
 
-Believes that the samples which pull hardest on a barely trained network are those that training needs. With g_t the
-gradient of the sample's loss by *all* parameters of the network w_t of one initialisation:
+Believes that the samples with the largest gradients early in training are those that training needs. With g_t the
+gradient of the sample's loss with respect to *all* parameters of the network w_t of one initialisation:
 
     GraNd_t(x, y) = E_{w_t} | g_t(x, y) |_2                                       Definition 2.1 of the source
 
-The mean is over `--initialisations` networks trained up to the early epoch, as for `el2n`. Not at initialisation: what
-the source reports for t = 0 does not reproduce (arXiv 2303.14753).
+The mean is over `--initialisations` networks trained up to the early epoch, as for `el2n`. The score is not computed at
+initialisation: the source's results for t = 0 do not reproduce (arXiv 2303.14753).
 
-Scale: a length, in units of the loss per unit of the parameters. Keep: high. Hard: high.
+Scale: a gradient norm, in units of the loss per unit of the parameters. Keep: high. Hard: high.
 Source: Paul, Ganguli & Dziugaite, Deep Learning on a Data Diet, NeurIPS 2021.
 """
 

@@ -1,11 +1,12 @@
-"""`grand-steps`: the length of the gradient at MoSo's own time steps.
+"""`grand-steps`: the L2 norm of the per-sample gradient at MoSo's time steps.
 
-Believes what `grand` believes, but looks at the surrogate of the sample's partition at the same sampled steps as MoSo,
-whose second stored term is this length squared: it costs nothing more. It is what the MoSo paper compares itself with.
+Believes what `grand` believes, but measures the surrogate of the sample's partition at the steps that MoSo samples.
+MoSo's second stored term is the squared gradient norm, so this score costs nothing more. The MoSo paper compares itself
+with this score.
 
     1/K * sum_k | g_{t_k} |_2                        the mean of Definition 2.1 of `grand`'s source over sampled steps
 
-Scale: a length; partitions differ a little in theirs. Keep: high. Hard: high.
+Scale: a gradient norm; its scale differs slightly between partitions. Keep: high. Hard: high.
 Source: Tan et al., Data Pruning via Moving-one-Sample-out, NeurIPS 2023, caption of the comparison of costs.
 """
 
@@ -18,7 +19,15 @@ from moso.scores.score import Form, Score
 
 
 def grand_steps(terms: PartitionTerms, form: Form = "paper") -> NDArray[np.float64]:
-    """The score of every sample of a partition, `[samples]`; the form of MoSo does not matter to it."""
+    """Compute the score of every sample of one partition.
+
+    Args:
+        terms: The stored terms of the partition's sampled steps.
+        form: Form of MoSo; ignored, present for the common signature.
+
+    Returns:
+        Mean gradient norm over the sampled steps, shape ``[samples]``.
+    """
     return np.asarray(np.mean([np.sqrt(step.squared_norm.sum(axis=0)) for step in terms.steps], axis=0))
 
 

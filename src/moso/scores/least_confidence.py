@@ -1,11 +1,11 @@
-"""`least-confidence`: how far the trained network's first choice is from certain.
+"""`least-confidence`: one minus the probability of the trained network's predicted class.
 
-Believes what `entropy` believes, and looks at the likeliest class alone. With p the softmax of the trained reference
+Believes what `entropy` believes, and uses only the most probable class. With p the softmax of the trained reference
 network, in evaluation mode:
 
     f_confidence(x) = 1 - max_c p_c
 
-Scale: 0 for certain to 1 - 1/classes for no idea. Keep: high. Hard: high.
+Scale: 0 (certain) to 1 - 1/classes (uniform prediction). Keep: high. Hard: high.
 Source: Coleman et al., Selection via Proxy: Efficient Data Selection for Deep Learning, ICLR 2020, section 3.2.
 """
 

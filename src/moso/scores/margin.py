@@ -1,13 +1,13 @@
-"""`margin`: how near the trained network's second choice is to its first.
+"""`margin`: the negated gap between the trained network's two most probable classes.
 
-Believes what `entropy` believes, and looks at the two likeliest classes. With p the softmax of the trained reference
-network, in evaluation mode, and p_(1) >= p_(2) its two largest:
+Believes what `entropy` believes, and uses only the two most probable classes. With p the softmax of the trained
+reference network, in evaluation mode, and p_(1) >= p_(2) its two largest components:
 
     stored = - (p_(1) - p_(2))
 
-The source keeps the smallest gaps; the sign makes them the highest scores.
+The source keeps the smallest gaps; the negative sign turns the smallest gaps into the highest scores.
 
-Scale: -1 for certain to 0 for two classes alike. Keep: high. Hard: high.
+Scale: -1 (certain) to 0 (two classes equally probable). Keep: high. Hard: high.
 Source: Scheffer, Decomain & Wrobel, Active Hidden Markov Models for Information Extraction, IDA 2001, as used for
 pruning by Guo et al., DeepCore, 2022.
 """

@@ -1,4 +1,4 @@
-"""Evidence in memory: what somebody computed for themselves, as the input of any score that needs no more."""
+"""Evidence in memory: arrays that the caller computed, as the input of any score that needs nothing else."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,13 +18,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class MemoryInput:
-    """A `ScoreInput` of what is given; whatever else a score asks for is refused by name.
+    """A `ScoreInput` backed by the caller's arrays; evidence that was not given raises an error that names it.
 
-    `evidence` is what the kinds of these names would read from a run (`terms`, `features`, `final:entropy`, ...).
+    Attributes:
+        samples: Number of samples.
+        labels: One class number per sample, shape ``[samples]``, or None.
+        evidence: What `EvidenceKind.read` would return from a run, by name (`terms`, `features`, `final:entropy`, ...).
+        parts: Positions of the samples of each partition; None means one partition of all samples.
 
-    >>> from moso.scores import find_score
-    >>> find_score("entropy")(MemoryInput(2, evidence={"final:entropy": np.array([0.25, 0.5])}))
-    array([0.25, 0.5 ])
+    Example:
+        >>> from moso.scores import find_score
+        >>> find_score("entropy")(MemoryInput(2, evidence={"final:entropy": np.array([0.25, 0.5])}))
+        array([0.25, 0.5 ])
     """
 
     samples: int
@@ -37,21 +42,25 @@ class MemoryInput:
 
     @property
     def ids(self) -> pa.Array:
-        """Positions are ids."""
+        """Return the ids of the samples: their positions."""
         return pa.array(np.arange(self.samples))
 
     @property
     def keys(self) -> NDArray[np.uint64]:
-        """Keys of the positions."""
+        """Return one 64-bit key per sample, derived from the ids."""
         return id_keys(self.ids)
 
     @property
     def partitions(self) -> Sequence[NDArray[np.int64]]:
-        """What was given; without it, one partition of all."""
+        """Return the given partitions, or a single partition of all samples."""
         return [np.arange(self.samples)] if self.parts is None else self.parts
 
     def read(self, kind: EvidenceKind[T], column: str = "") -> T:
-        """What was given under the name of a kind, or of its column."""
+        """Return the evidence given under the name of the kind, or under `kind:column`.
+
+        Raises:
+            EvidenceMissing: The evidence was not given.
+        """
         name = f"{kind.name}:{column}" if column else kind.name
         if name not in self.evidence:
             raise errors.EvidenceMissing(f"the score needs {kind.description} ({name!r}), and none were given")

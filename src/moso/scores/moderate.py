@@ -1,13 +1,14 @@
 """`moderate`: the distance from the centre of the class, in feature space.
 
-Believes that samples near the centre of their class are redundant and those far from it mostly outliers, so that the
-ones in between, around the median distance, stand for the class. With z the features of the trained reference network
-and z_c their mean over the class:
+Believes that samples near the centre of their class are redundant and samples far from the centre are mostly outliers,
+so that the samples around the median distance represent the class. With z the features of the trained reference network
+and z_c the mean of the features over the class:
 
     d(x) = | z - z_c |_2                                                          section 3.1 of the source
 
-Stored is the distance itself. The source keeps the *middle*: its selector is `median`; with `top` the outliers stay.
-Its paper centres on the mean, its authors' code on the median of each feature: `centre = "median"`.
+The stored score is the distance itself. The source keeps the *middle* with the selector `median`; the selector `top`
+would keep the outliers. The paper takes the mean as centre, the authors' code the median of each feature
+(`centre = "median"`).
 
 Scale: a distance between features. Keep: the middle. Hard: high.
 Source: Xia et al., Moderate Coreset: A Universal Method of Data Selection for Real-world Data-efficient Deep Learning,
@@ -28,7 +29,7 @@ _ROWS = 65_536
 
 
 class ModerateSettings(Settings):
-    """What the centre of a class is."""
+    """Settings of `moderate`: which statistic is the centre of a class."""
 
     centre: Literal["mean", "median"] = Field(
         "mean", description="the mean of the class (the paper's), or its median (the code's)"
@@ -38,10 +39,19 @@ class ModerateSettings(Settings):
 def distances_to_centre(
     features: NDArray[np.float32], labels: NDArray[np.int64], centre: str = "mean"
 ) -> NDArray[np.float64]:
-    """The distance of each sample from the centre of its class, `[samples]`.
+    """Compute the distance of each sample from the centre of its class.
 
-    >>> distances_to_centre(np.array([[0.0], [2.0], [10.0]], dtype=np.float32), np.array([0, 0, 1]))
-    array([1., 1., 0.])
+    Args:
+        features: One row per sample, shape ``[samples, dimension]``; may be a memory map.
+        labels: One class number per sample, shape ``[samples]``.
+        centre: ``"mean"`` or ``"median"`` (of each feature).
+
+    Returns:
+        Euclidean distances, shape ``[samples]``.
+
+    Example:
+        >>> distances_to_centre(np.array([[0.0], [2.0], [10.0]], dtype=np.float32), np.array([0, 0, 1]))
+        array([1., 1., 0.])
     """
     found = np.empty(len(labels))
     for label in np.unique(labels):

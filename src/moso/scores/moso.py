@@ -1,19 +1,19 @@
 """`moso`: Proposition 1.1 to the letter.
 
-Believes that a sample is worth keeping if a step along its gradient lowers the risk of all the others, at
-all stages of training. With `N` and `T` of the partition's own run, `K` sampled steps and the leave-one-out
+Believes that a sample is worth keeping if a step along its gradient lowers the risk of all other samples, at all stages
+of training. With `N` samples and `T` steps of the partition's surrogate run, `K` sampled steps and the leave-one-out
 mean gradient expressed through the two stored terms:
 
     a_t(z) = grad L(S\\z, w_t) . g_z = (N (G . g_z) - |g_z|^2) / (N - 1)
     M(z)   = T/N * 1/K * sum_k eta_{t_k} a_{t_k}(z)                                        (paper)
     M_c(z) = T/(N-1) * 1/K * sum_k eta_{t_k} (a_{t_k}(z) - grad L(S\\z, w_{t_k}) . G)      (centred)
 
-Where the user chose another risk R than that of the training samples, `a_t(z) = grad R(w_t) . g_z`.
+If the user chose a risk R other than the training risk, `a_t(z) = grad R(w_t) . g_z`.
 
-The centred form is the first-order expansion before the paper drops a term that is the same for all samples
-up to O(1/N): it ranks alike inside a partition and differs in sign. Keep: high. Hard: low. The ranking carries the
-meaning, not the sign. `eta_t a_t` falls by a factor of 10 to 30 over a run, so this average is in effect the
-score of the first stage; `moso-standardised` and `moso-rank` use all stages.
+The centred form is the first-order expansion before the paper drops a term that is the same for all samples up to
+O(1/N): both forms rank the samples of a partition alike and differ in sign. Keep: high. Hard: low. The ranking carries
+the meaning, not the sign. `eta_t a_t` falls by a factor of 10 to 30 over a run, so the first stage of training
+dominates this average; `moso-standardised` and `moso-rank` weigh all stages alike.
 
 Source: Tan et al., Data Pruning via Moving-one-Sample-out, NeurIPS 2023, Definition 1 and Proposition 1.1.
 """
@@ -30,19 +30,27 @@ from moso.scores.score import Form, Score, ScoreInput
 
 
 def agreement(terms: StepTerms, form: Form = "paper") -> NDArray[np.float64]:
-    """`eta_t a_t(z)` of one step, `[samples]`; every parameter group takes its own rate.
+    """Compute `eta_t a_t(z)` of one step, each parameter group with its own learning rate.
 
-    >>> terms = StepTerms(1, (0.1,), np.array([[2.0, 4.0]]), np.array([[1.0, 9.0]]))
-    >>> agreement(terms)  # 0.1 * (2 * dot - squared_norm) / 1
-    array([ 0.3, -0.1])
+    Args:
+        terms: The stored terms of the step, ``[groups, samples]`` each.
+        form: ``"paper"``, or ``"centred"`` to subtract the term that the paper drops.
+
+    Returns:
+        One float64 per sample, summed over parameter groups, shape ``[samples]``.
+
+    Example:
+        >>> terms = StepTerms(1, (0.1,), np.array([[2.0, 4.0]]), np.array([[1.0, 9.0]]))
+        >>> agreement(terms)  # 0.1 * (2 * dot - squared_norm) / 1
+        array([ 0.3, -0.1])
     """
     N = terms.samples
     rates = np.array(terms.learning_rates)[:, None]
     if not terms.own_risk:
-        # Another risk leaves no sample out, and its gradient along G is the mean of that along every g_z.
+        # No sample is left out of another risk, and grad R . G is the mean of grad R . g_z over the samples.
         a = terms.dot - (terms.dot.mean(axis=1, keepdims=True) if form == "centred" else 0.0)
     else:
-        # In place: there can be more samples than memory has room for copies of.
+        # In place: the terms of a large data set leave no memory for temporary copies.
         a = N * terms.dot
         a -= terms.squared_norm
         a /= N - 1
@@ -55,7 +63,7 @@ def agreement(terms: StepTerms, form: Form = "paper") -> NDArray[np.float64]:
 
 
 def moso_score(terms: PartitionTerms, form: Form = "paper") -> NDArray[np.float64]:
-    """The score of every sample of a partition, `[samples]`."""
+    """Compute `M(z)` (or `M_c(z)`) for every sample of one partition, shape ``[samples]``."""
     T, N = terms.total_steps, terms.samples
     total = agreement(terms.steps[0], form)
     for step in terms.steps[1:]:
@@ -68,7 +76,14 @@ def moso_score(terms: PartitionTerms, form: Form = "paper") -> NDArray[np.float6
 def per_partition(
     of: Callable[[PartitionTerms, Form], NDArray[np.float64]],
 ) -> Callable[[ScoreInput], NDArray[np.float64]]:
-    """A score that is computed inside each partition, for all samples: merged by position."""
+    """Turn a score of one partition into a score of all samples, merged by position.
+
+    Args:
+        of: Maps the terms of a partition and the form of MoSo to one float per sample of the partition.
+
+    Returns:
+        A function from `ScoreInput` to float64 ``[samples]``; samples of no partition are NaN.
+    """
 
     def compute(given: ScoreInput) -> NDArray[np.float64]:
         scores: NDArray[np.float64] = empty_column(len(given.keys), np.float64)

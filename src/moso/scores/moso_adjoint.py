@@ -1,18 +1,18 @@
-"""`moso-adjoint`: Definition 1 to first order, by the derivative of the training run itself.
+"""`moso-adjoint`: Definition 1 to first order, by reverse-mode differentiation of the training run.
 
-Believes what Definition 1 says, that a sample is worth what the risk gains by its having been there, and assumes
-nothing about training but that it is smooth enough for a derivative: every update of the surrogate is differentiated as
-it was taken, from the last to the first (`moso.adjoint`). With `dR` the first-order change of the risk of all samples
-when the sample's loss weighs 0 in all its batches, and `dl` that of its own loss:
+Believes what Definition 1 says: a sample is worth the amount by which its presence in training lowers the risk. The
+only assumption is that training is differentiable: every update of the surrogate is differentiated as it was taken,
+from the last to the first (`moso.adjoint`). With `dR` the first-order change of the risk of all samples when the
+sample's loss has weight 0 in all its batches, and `dl` the change of the sample's own loss:
 
     M(z) = dR(z)                              a validation risk; or the training risk without probes
-    M(z) = (N dR(z) - dl(z)) / (N - 1)        the training risk of all the others, `dl` from random probes
+    M(z) = (N dR(z) - dl(z)) / (N - 1)        the training risk of all other samples, `dl` from random probes
 
-Keep: high. Hard: low. In the units and the sign of Definition 1. Faithful to exact leave-one-out where training is
-gentle (docs/adjoint.md says where), at the cost of about five more trainings of every surrogate.
+Keep: high. Hard: low. The score has the units and the sign of Definition 1. It agrees with exact leave-one-out where
+training is stable (docs/adjoint.md says where), at the cost of about five more trainings of every surrogate.
 
-Source: the derivative of Definition 1 of Tan et al., NeurIPS 2023. Training was differentiated backwards before, by
-Maclaurin et al., ICML 2015, and for the influence of samples by Hara et al., NeurIPS 2019.
+Source: the derivative of Definition 1 of Tan et al., NeurIPS 2023. Reverse-mode differentiation of training: Maclaurin
+et al., ICML 2015; for the influence of samples: Hara et al., NeurIPS 2019.
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ from moso.scores.score import Score, ScoreInput
 
 
 def moso_adjoint(given: ScoreInput) -> NDArray[np.float64]:
-    """The score of every sample, computed inside each partition."""
+    """Compute the score of every sample, partition by partition; shape ``[samples]``."""
     scores = np.full(len(given.keys), np.nan)
     for positions, terms in zip(given.partitions, given.read(ADJOINT), strict=True):
         scores[positions] = terms.scores()

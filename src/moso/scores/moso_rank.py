@@ -1,13 +1,13 @@
 """`moso-rank`: MoSo by rank at every stage of training.
 
-Believes what `moso` believes, but trusts only the order of the samples at a step: single steps have heavy
-outliers. Each step's terms are replaced by their rank inside the partition, scaled to [0, 1], ties sharing
-their mean rank, then averaged.
+Believes what `moso` believes, but uses only the order of the samples at a step, because single steps have heavy
+outliers. Each step's terms are replaced by their ranks inside the partition, scaled to [0, 1] (ties share their mean
+rank); the ranks are averaged over the steps.
 
     M(z) = 1/K * sum_k (rank_z(eta_{t_k} a_{t_k}) - 1) / (N - 1)
 
-Scale: 0 = last at every sampled step, 1 = first at every one. Keep: high. Hard: low.
-Holds up where label noise is heavy.
+Scale: 0 = last at every sampled step, 1 = first at every sampled step. Keep: high. Hard: low.
+Robust to heavy label noise.
 """
 
 import numpy as np
@@ -19,8 +19,8 @@ from moso.scores.score import Form, Score
 
 
 def moso_rank_score(terms: PartitionTerms, form: Form = "paper") -> NDArray[np.float64]:
-    """The score of every sample of a partition, `[samples]`."""
-    from scipy.stats import rankdata  # takes half a second
+    """Compute the mean scaled rank of every sample of one partition, shape ``[samples]``."""
+    from scipy.stats import rankdata  # imported here: importing scipy.stats takes half a second
 
     ranks = [(rankdata(agreement(step, form)) - 1) / max(1, terms.samples - 1) for step in terms.steps]
     return np.asarray(np.mean(ranks, axis=0))

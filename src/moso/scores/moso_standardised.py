@@ -1,7 +1,7 @@
-"""`moso-standardised`: MoSo with every stage of training on one scale.
+"""`moso-standardised`: MoSo with the terms of every sampled step standardised.
 
-Believes what `moso` believes, and that a late step has as much to say as an early one: each step's terms are
-centred and divided by their spread inside the partition, then averaged.
+Believes what `moso` believes, and that late steps are as informative as early ones: each step's terms are centred and
+divided by their standard deviation inside the partition, then averaged over the steps.
 
     M(z) = 1/K * sum_k (x_k(z) - mean_z x_k) / std_z x_k        x_k = eta_{t_k} a_{t_k}
 
@@ -17,12 +17,12 @@ from moso.scores.score import Form, Score
 
 
 def moso_standardised_score(terms: PartitionTerms, form: Form = "paper") -> NDArray[np.float64]:
-    """The score of every sample of a partition, `[samples]`."""
+    """Compute the mean standardised term of every sample of one partition, shape ``[samples]``."""
     total = np.zeros(terms.samples)
     for step in terms.steps:
         values = agreement(step, form)
         spread = values.std()
-        # A step at which all samples agree says nothing about any of them.
+        # A step with equal terms for all samples carries no information, and its standard deviation is 0.
         total += (values - values.mean()) / spread if spread > 0 else 0.0
     return total / len(terms.steps)
 

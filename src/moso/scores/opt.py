@@ -1,14 +1,14 @@
-"""`opt`: what the network's parameters would become without a sample (OPT).
+"""`opt`: how far removing a sample moves the network's parameters (OPT).
 
-Believes that a sample is redundant if the network trained without it is nearly the same. To first order around the end
-of training, with g_z the gradient of the sample's loss and H the Hessian of the mean loss over the N samples,
+Believes that a sample is redundant if training without the sample gives nearly the same network. To first order around
+the end of training, with g_z the gradient of the sample's loss and H the Hessian of the mean loss over the N samples,
 
     s_z = (w without z) - w = 1/N H^-1 g_z
 
-and a set of samples moves the parameters by the sum of its members' s_z. `selection/selectors/opt_selection.py` looks
-for a set that moves them little. The score of a single sample is |s_z|: where it is high, much would change.
+Removing a set of samples moves the parameters by the sum of the members' s_z; `selection/selectors/opt_selection.py`
+searches for a set with a small sum. The score of a single sample is |s_z|.
 
-How influences are found: `evidence/influences.py`.
+`evidence/influences.py` computes the influences s_z.
 
 Scale: a distance between parameters. Keep: high. Hard: high.
 Source: Yang et al., Dataset Pruning: Reducing Training Data by Examining Generalization Influence, ICLR 2023, after
@@ -26,10 +26,17 @@ _ROWS = 4096  # samples at a time
 
 
 def opt_scores(influences: NDArray[np.float32]) -> NDArray[np.float64]:
-    """How far removing each sample moves the parameters, `[samples]`; high means keep.
+    """Compute how far removing each sample moves the parameters.
 
-    >>> opt_scores(np.array([[3.0, 4.0]], dtype=np.float32))
-    array([5.])
+    Args:
+        influences: One influence vector s_z per sample, shape ``[samples, dimension]``; may be a memory map.
+
+    Returns:
+        Norms |s_z|, shape ``[samples]``; high means keep.
+
+    Example:
+        >>> opt_scores(np.array([[3.0, 4.0]], dtype=np.float32))
+        array([5.])
     """
     return np.concatenate(
         [

@@ -1,6 +1,6 @@
-"""`random`: believes nothing about a sample; what every method has to beat.
+"""`random`: a uniform random number per sample; the baseline that every method has to beat.
 
-One uniform number a sample, addressed by (seed, id). Keep: high. Hard: neither end.
+The number is a function of (seed, id). Keep: high. Hard: neither end.
 """
 
 import numpy as np
@@ -11,10 +11,18 @@ from moso.scores.score import Score
 
 
 def random(keys: NDArray[np.uint64], seed: int) -> NDArray[np.float64]:
-    """The score of every sample, `[samples]`.
+    """Return one uniform number in ``[0, 1)`` per sample, addressed by seed and key.
 
-    >>> random(np.arange(3, dtype=np.uint64), seed=0).shape
-    (3,)
+    Args:
+        keys: One 64-bit key per sample, shape ``[samples]``.
+        seed: Seed of the pipeline.
+
+    Returns:
+        Scores, shape ``[samples]``.
+
+    Example:
+        >>> random(np.arange(3, dtype=np.uint64), seed=0).shape
+        (3,)
     """
     return uniforms(keys, seed, "random-score")
 

@@ -1,4 +1,4 @@
-"""The scores there are, by name: ours, and those of installed packages (entry points `moso.scores`)."""
+"""Registry of scores by name: the built-in scores, and those of installed packages (entry points `moso.scores`)."""
 
 from moso.registry import Registry
 from moso.scores.dynamics.aum import AUM

@@ -1,7 +1,7 @@
-"""A score: its name, what it believes, what it needs, and the function from evidence to one float a sample.
+"""`Score`: a name, a description, the evidence needed, and the function from evidence to one float per sample.
 
-A score declares the names of the kinds of evidence that it reads (`evidence_kinds/`), so that training leaves just
-that; a column of a family is `dynamics:margin`, `final:entropy`.
+A score declares the names of the kinds of evidence that it reads (`evidence_kinds/`), so that training records exactly
+these kinds. One column of a family of evidence is written `dynamics:margin` or `final:entropy`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,24 +19,24 @@ from moso.settings import Option, Settings, options, resolve
 T = TypeVar("T")
 Form = Literal["paper", "centred"]
 Hard = Literal["high", "low"]
-# Which scores a method keeps: the highest, or those in the middle.
+# Which scores the source of a score keeps: the highest, or those around the median.
 Keep = Literal["high", "middle"]
 
 
 class ScoreInput(Protocol):
-    """The evidence of one seed, read when it is asked for; arrays are in data set order."""
+    """The evidence of one seed, read lazily; arrays are in data set order."""
 
     @property
     def keys(self) -> NDArray[np.uint64]:
-        """One 64-bit key a sample, where its draws are addressed."""
+        """One 64-bit key per sample, shape ``[samples]``; random draws are addressed by key."""
 
     @property
     def ids(self) -> pa.Array:
-        """One stable id a sample."""
+        """One stable id per sample."""
 
     @property
     def labels(self) -> NDArray[np.int64] | None:
-        """One class a sample; None where there are no classes."""
+        """One class number per sample, shape ``[samples]``; None if the task has no classes."""
 
     @property
     def seed(self) -> int:
@@ -44,26 +44,31 @@ class ScoreInput(Protocol):
 
     @property
     def form(self) -> Form:
-        """The paper's form of MoSo, or the centred one."""
+        """The form of MoSo: ``"paper"`` or ``"centred"``."""
 
     @property
     def partitions(self) -> Sequence[NDArray[np.int64]]:
-        """The positions of every partition's samples."""
+        """The positions of the samples of each partition."""
 
     @property
     def initialisations(self) -> int:
-        """How many networks were trained to be averaged."""
+        """Number of networks that early evidence is averaged over."""
 
     def read(self, kind: EvidenceKind[T], column: str = "") -> T:
-        """Evidence of a kind; of a family such as `final`, one column."""
+        """Read the evidence of a kind; `column` names the column of a family such as `final`."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """A named score; what it gives is float64 `[samples]` in data set order, and high means keep.
+    """A named score: a function from evidence to float64 ``[samples]`` in data set order; high means keep.
 
-    `hard` is the end of the score, as it is stored, where the hard samples are: None where neither is. Where the
-    source keeps the middle, `keep` says so. `compute` is given a `ScoreInput`, and its settings where it has some.
+    Attributes:
+        compute: Takes a `ScoreInput`, and the resolved settings if `settings` is not None.
+        needs: Names of the kinds of evidence that the score always reads.
+        hard: The end of the stored score where the hard samples are; None if they are at neither end.
+        keep: ``"middle"`` if the source keeps samples around the median, else ``"high"``.
+        settings: The class of the score's settings; None if the score has no settings.
+        least_epochs: Fewest epochs of training from which the score can be computed.
     """
 
     name: str
@@ -79,19 +84,30 @@ class Score:
     least_epochs: int = 1
 
     def resolved(self, given: Mapping[str, Any]) -> Settings:
-        """The settings that these values lead to; unknown names and values that make no sense are refused."""
+        """Validate the given values and return the complete settings.
+
+        Raises:
+            MosoError: An unknown name, or a value that is not allowed.
+        """
         return resolve(f"score {self.name!r}", self.settings or Settings, given)
 
     def needed(self, settings: Settings | None = None) -> frozenset[str]:
-        """All evidence it asks for under these settings, or under its defaults."""
+        """Return the names of all evidence that the score reads under these settings (by default, its defaults)."""
         return self.needs | (settings or self.resolved({})).needs()
 
     def options(self) -> list[Option]:
-        """Its settings with their defaults and a sentence on each."""
+        """Return the score's settings, each with its default and a sentence of explanation."""
         return options(self.settings or Settings)
 
     def __call__(self, given: ScoreInput, settings: Settings | None = None) -> NDArray[np.float64]:
-        """The score of every sample, checked: one number each."""
+        """Compute and check the score of every sample.
+
+        Returns:
+            One float64 per sample, shape ``[samples]``, without NaN.
+
+        Raises:
+            ExtensionBroken: `compute` returned a wrong shape, or NaN for a sample.
+        """
         values = self.compute(given) if self.settings is None else self.compute(given, settings or self.resolved({}))
         values = np.asarray(values, dtype=np.float64)
         if values.shape != given.keys.shape:

@@ -1,18 +1,19 @@
-"""`ssp`: how far a sample is from the prototype nearest to it, in an embedding that was learned without labels.
+"""`ssp`: the distance of a sample from its nearest prototype, in an embedding that was learned without labels.
 
-Believes that a sample near the middle of a cluster is typical, easy and has many like it, and that one far from every
-middle is hard and carries more. With c_1 .. c_k the centres that k-means finds among the features f of all samples:
+Believes that samples near the centre of a cluster are typical, easy and redundant, and that samples far from every
+centre are hard and informative. With c_1 .. c_k the centres that k-means finds among the features f of all samples:
 
     d(z) = min_j  1 - cos(f_z, c_j)        metric = "cosine", the source's
     d(z) = min_j  | f_z - c_j |            metric = "euclidean"
 
-The source keeps the far and hard end, and finds the easy end better where little data is left: that is selector
-`bottom`, or `keep="near"` here. It clusters the embedding of SWaV, and finds that the number of prototypes does not
-matter within an order of magnitude of the number of classes, which is the default. Labels are used for nothing else.
+The source keeps the far, hard end; with little data left it finds the near, easy end better (selector `bottom`, or
+`keep="near"` here). The source clusters the embedding of SWaV, and finds that the number of prototypes does not matter
+within an order of magnitude of the number of classes. The number of classes is the default; labels serve no other
+purpose.
 
-For cosines, features are scaled to length 1 before k-means (Lloyd's, scikit-learn) and centres compared by direction.
-More than `EXACT` samples are clustered by faiss, which learns the centres from `SAMPLED` samples a cluster. Features
-are read a few thousand rows at a time: O(N k d) time, O(N) memory beside what k-means learns from.
+For cosine distances, features are scaled to norm 1 before k-means (Lloyd's algorithm, scikit-learn) and so are the
+centres. Above `EXACT` samples, faiss learns the centres from `SAMPLED` samples per cluster. Features are read in chunks
+of a few thousand rows: O(N k d) time, O(N) memory beside the training sample of k-means.
 
 Scale: 0 at a prototype; cosine distances end at 2. Keep: high. Hard: high.
 Source: Sorscher et al., Beyond neural scaling laws: beating power law scaling via data pruning, NeurIPS 2022, section
@@ -40,12 +41,12 @@ Rows = NDArray[np.float32]
 EXACT = 50_000
 SAMPLED = 256
 _ROUNDS = 50
-_STARTS = 5  # of k-means, of which the best counts; large data has one, as its many samples leave less to chance
+_STARTS = 5  # restarts of k-means, of which the best is used; faiss on large data is less sensitive and has one start
 _CHUNK = 16_384
 
 
 class SspSettings(Settings):
-    """How many prototypes there are, and what is near."""
+    """Settings of `ssp`: number of prototypes and metric."""
 
     clusters: int = Field(0, ge=0, description="how many prototypes; 0 = as many as there are classes")
     metric: Literal["cosine", "euclidean"] = Field(
@@ -56,13 +57,28 @@ class SspSettings(Settings):
 def ssp_scores(
     features: NDArray[Any], clusters: int, seed: int = 0, *, metric: Metric = "cosine", keep: End = "far"
 ) -> NDArray[np.float64]:
-    """The distance of every sample to its nearest prototype, `[n]`; with `keep="near"`, minus that distance.
+    """Compute the distance of every sample to its nearest prototype.
 
-    `features: [n, d]` may be a memory map.
+    Args:
+        features: One row per sample, shape ``[samples, dimension]``; may be a memory map.
+        clusters: Number of prototypes, from 1 to the number of samples.
+        seed: Seed of k-means.
+        metric: ``"cosine"`` or ``"euclidean"``.
+        keep: ``"far"`` returns the distances, ``"near"`` the negated distances.
 
-    >>> features = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [1.0, 1.0]])
-    >>> ssp_scores(features, clusters=2).round(2).argmax()
-    np.int64(4)
+    Returns:
+        Scores, shape ``[samples]``; high means keep.
+
+    Raises:
+        ShapeMismatch: `features` is not a numeric matrix.
+        SettingInvalid: `clusters` is out of range.
+        ValuesNotFinite: A feature is NaN or infinite.
+        PackageMissing: More than `EXACT` samples, and faiss is not installed.
+
+    Example:
+        >>> features = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [1.0, 1.0]])
+        >>> ssp_scores(features, clusters=2).round(2).argmax()
+        np.int64(4)
     """
     _check(features, clusters)
     prototypes = find_prototypes(features, clusters, seed, metric)
@@ -73,16 +89,19 @@ def ssp_scores(
         nearest = (squared - 2 * (rows @ prototypes.T).astype(np.float64)).argmin(axis=1)
         away = rows.astype(np.float64) - prototypes[nearest]
         distances[start : start + len(rows)] = np.square(away).sum(axis=1)
-    # Between two directions of length 1, 1 - cos is half of the squared distance.
+    # For vectors of norm 1, 1 - cos is half of the squared Euclidean distance.
     distances = distances / 2 if metric == "cosine" else np.sqrt(distances)
     return distances if keep == "far" else -distances
 
 
 def find_prototypes(features: NDArray[Any], clusters: int, seed: int = 0, metric: Metric = "cosine") -> Rows:
-    """The centres `[clusters, d]` that k-means finds; for cosines, of length 1.
+    """Return the centres that k-means finds, shape ``[clusters, dimension]``; for cosine distances, of norm 1.
 
-    >>> find_prototypes(np.array([[1.0, 0.0], [0.0, 2.0]]), 2).sum(axis=0)
-    array([1., 1.], dtype=float32)
+    The arguments and errors are those of `ssp_scores`.
+
+    Example:
+        >>> find_prototypes(np.array([[1.0, 0.0], [0.0, 2.0]]), 2).sum(axis=0)
+        array([1., 1.], dtype=float32)
     """
     _check(features, clusters)
     if len(features) <= EXACT:
@@ -100,7 +119,7 @@ def _by_scikit_learn(rows: Rows, clusters: int, seed: int) -> Rows:
 
     search = KMeans(clusters, n_init=_STARTS, max_iter=_ROUNDS, random_state=key(seed, "ssp", "k-means") % 2**32)
     with warnings.catch_warnings():
-        # Fewer different samples than clusters: prototypes then coincide, and every sample is at one.
+        # With fewer distinct samples than clusters, prototypes coincide and every distance is 0: no need to warn.
         warnings.simplefilter("ignore", ConvergenceWarning)
         return np.asarray(search.fit(rows).cluster_centers_, dtype=np.float32)
 
@@ -116,7 +135,7 @@ def _by_faiss(rows: Rows, clusters: int, seed: int) -> Rows:
     from sklearn.cluster import kmeans_plusplus
 
     start = key(seed, "ssp", "k-means") % 2**31
-    # From samples at random, which is faiss's own way to begin, several centres often share one cluster.
+    # faiss initialises with random samples, after which several centres often share one cluster; k-means++ avoids it.
     first, _ = kmeans_plusplus(rows, clusters, random_state=start)
     search = faiss.Kmeans(
         rows.shape[1], clusters, niter=_ROUNDS, seed=start, min_points_per_centroid=1, max_points_per_centroid=len(rows)
@@ -126,7 +145,7 @@ def _by_faiss(rows: Rows, clusters: int, seed: int) -> Rows:
 
 
 def _rows(rows: NDArray[Any], metric: Metric) -> Rows:
-    """Rows as they are, or of length 1; a row of nothing stays one."""
+    """Return contiguous float32 rows; for cosine distances scaled to norm 1, except rows of zeros."""
     rows = np.ascontiguousarray(rows, dtype=np.float32)
     if metric == "euclidean":
         return rows

@@ -1,4 +1,4 @@
-"""One file a selector: scores and a budget in, kept positions out. Nobody here knows where scores came from."""
+"""Selectors, one file per selector: scores and a budget in, kept positions out. Selectors do not know about scoring."""
 
 from moso.selection.budget import check_ratio, kept_count
 from moso.selection.feature_rows import Features

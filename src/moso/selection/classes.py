@@ -1,4 +1,4 @@
-"""Doing a selection class by class: every class is a problem of its own, with its quota as budget."""
+"""Class-wise selection: every class is a problem of its own, with its quota as the budget."""
 
 from collections.abc import Callable, Iterator
 from typing import Literal
@@ -19,26 +19,27 @@ _TEXT = "all classes together, or one by one with equal numbers (balanced) or eq
 
 
 class ClassSettings(Settings):
-    """Settings of a selector that can go class by class, and by default does not."""
+    """Settings of a selector that treats all classes together by default, and can select class by class."""
 
     classes: Classes = Field("together", description=_TEXT)
 
     def needs(self) -> frozenset[str]:
-        """Labels, if it goes class by class."""
+        """Return labels if the selection is class-wise."""
         return frozenset() if self.classes == "together" else frozenset({"labels"})
 
 
 class ClasswiseSettings(ClassSettings):
-    """Settings of a selector that goes class by class unless told otherwise."""
+    """Settings of a selector that selects class by class by default."""
 
     classes: Classes = Field("proportional", description=_TEXT)
 
 
 def members(labels: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Every class that has samples, and the positions of its samples, ascending.
+    """Yield every class that has samples, with the ascending positions of its samples.
 
-    >>> [(label, positions.tolist()) for label, positions in members(np.array([2, 0, 2]))]
-    [(0, [1]), (2, [0, 2])]
+    Example:
+        >>> [(label, positions.tolist()) for label, positions in members(np.array([2, 0, 2]))]
+        [(0, [1]), (2, [0, 2])]
     """
     order = np.argsort(labels, kind="stable")
     sizes = np.bincount(labels)
@@ -48,7 +49,21 @@ def members(labels: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]
 
 
 def per_class(problem: Problem, selector: str, classes: Classes, choose: Choose) -> NDArray[np.int64]:
-    """What `choose` keeps of all samples together, or of every class by itself."""
+    """Apply `choose` to all samples together, or to every class separately.
+
+    Args:
+        problem: The problem; a class-wise selection needs its labels.
+        selector: Name of the selector, for error messages.
+        classes: ``"together"``, or how the budget is divided: ``"balanced"`` or ``"proportional"``.
+        choose: Returns the kept positions of a problem.
+
+    Returns:
+        Kept positions, `problem.budget` of them.
+
+    Raises:
+        EvidenceMissing: The selection is class-wise and there are no labels.
+        BudgetImpossible: The budget is smaller than the number of classes.
+    """
     if classes == "together":
         return choose(problem)
     labels = problem.labels_for(selector)

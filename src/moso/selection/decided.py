@@ -1,7 +1,7 @@
-"""`keep` and `drop`: samples that a person decided about, whatever their score, within the same budget.
+"""`keep` and `drop`: samples that the user decided about, whatever their scores, within the same budget.
 
-The selector chooses among all others, as if they were all there is; what is kept by hand counts against the budget, so
-a ratio still removes exactly the share it says.
+The selector chooses among the undecided samples as if there were no others. Samples kept by hand count against the
+budget, so `ratio` still removes exactly its share.
 """
 
 import numpy as np
@@ -15,11 +15,25 @@ from moso.selection.problem import Problem
 def with_decisions(
     problem: Problem, keep: NDArray[np.int64], drop: NDArray[np.int64], choose: Choose
 ) -> NDArray[np.int64]:
-    """What `choose` keeps of the samples nobody decided about, and `keep`; positions of the problem, none twice.
+    """Apply `choose` to the undecided samples, and add the samples in `keep`.
 
-    >>> problem = Problem(np.array([0.9, 0.1, 0.5, 0.7]), 2)
-    >>> with_decisions(problem, np.array([1]), np.array([0]), lambda part: np.argsort(-part.scores)[: part.budget])
-    array([1, 3])
+    Args:
+        problem: The whole problem.
+        keep: Positions to keep, each once.
+        drop: Positions to drop, each once.
+        choose: Returns the kept positions of a problem.
+
+    Returns:
+        Kept positions, `problem.budget` of them, none twice.
+
+    Raises:
+        SettingsConflict: A sample is in both `keep` and `drop`.
+        BudgetImpossible: `keep` has more samples than the budget, or `drop` leaves too few.
+
+    Example:
+        >>> problem = Problem(np.array([0.9, 0.1, 0.5, 0.7]), 2)
+        >>> with_decisions(problem, np.array([1]), np.array([0]), lambda part: np.argsort(-part.scores)[: part.budget])
+        array([1, 3])
     """
     if len(np.intersect1d(keep, drop)):
         raise errors.SettingsConflict(

@@ -1,6 +1,6 @@
-"""Features of the samples, a row each, read a few rows at a time.
+"""`Features`: one row of features per sample, read in chunks.
 
-They may be larger than memory (an `np.memmap`): nothing here holds a second copy of more than the rows asked for.
+Features may be larger than memory (an `np.memmap`): the code here copies only the rows that are asked for.
 """
 
 from collections.abc import Iterator
@@ -16,13 +16,21 @@ CHUNK = 16_384
 
 
 class Features:
-    """A view on the rows of an array, in an order of its own.
+    """A reordered view of the rows of an array, shape ``[samples, dimension]``.
 
-    >>> features = Features(np.arange(6).reshape(3, 2)).subset(np.array([2, 0]))
-    >>> features.take(np.array([0]))
-    array([[4., 5.]], dtype=float32)
-    >>> len(features), features.dimension
-    (2, 2)
+    Args:
+        array: A numeric matrix; may be a memory map.
+        rows: Rows of `array` that the view shows, in order; None means all.
+
+    Raises:
+        ShapeMismatch: `array` is not a numeric matrix.
+
+    Example:
+        >>> features = Features(np.arange(6).reshape(3, 2)).subset(np.array([2, 0]))
+        >>> features.take(np.array([0]))
+        array([[4., 5.]], dtype=float32)
+        >>> len(features), features.dimension
+        (2, 2)
     """
 
     def __init__(self, array: Any, rows: NDArray[np.int64] | None = None) -> None:
@@ -31,7 +39,7 @@ class Features:
             raise errors.ShapeMismatch(
                 f"features must be one row of numbers a sample, not {self._array.dtype} of shape {self._array.shape}"
             )
-        # None means all rows as they lie: read as slices, which a memory map does without a copy of the index.
+        # None means all rows in their order: these are read as slices, without an index array as long as the data.
         self._rows = rows
 
     def __len__(self) -> int:
@@ -39,33 +47,37 @@ class Features:
 
     @property
     def dimension(self) -> int:
-        """How many numbers a sample has."""
+        """Number of features per sample."""
         return int(self._array.shape[1])
 
     def subset(self, positions: NDArray[np.int64]) -> "Features":
-        """The rows at these positions, still unread."""
+        """Return a view of the rows at these positions; nothing is read yet."""
         return Features(self._array, positions if self._rows is None else self._rows[positions])
 
     def take(self, positions: NDArray[np.int64]) -> Rows:
-        """The rows at these positions, `[positions, dimension]`."""
+        """Read the rows at these positions as float32, shape ``[positions, dimension]``."""
         return np.ascontiguousarray(self._array[positions if self._rows is None else self._rows[positions]], np.float32)
 
     def chunks(self, size: int = CHUNK) -> Iterator[tuple[int, Rows]]:
-        """All rows in turn: where each chunk starts, and its rows."""
+        """Yield all rows in chunks: the position of the first row, and the rows as float32."""
         for start in range(0, len(self), size):
             part = slice(start, start + size)
             where = part if self._rows is None else self._rows[part]
             yield start, np.ascontiguousarray(self._array[where], np.float32)
 
     def mean(self) -> NDArray[np.float64]:
-        """The mean row, summed in float64."""
+        """Return the mean row, accumulated in float64; shape ``[dimension]``."""
         total = np.zeros(self.dimension)
         for _, rows in self.chunks():
             total += rows.sum(axis=0, dtype=np.float64)
         return np.asarray(total / len(self))
 
     def check_finite(self) -> None:
-        """Refuse features with NaN or infinite numbers, which have no distance to anything."""
+        """Check that all features are finite, because NaN and infinity have no distances.
+
+        Raises:
+            ValuesNotFinite: A feature is NaN or infinite.
+        """
         for start, rows in self.chunks():
             finite = np.isfinite(rows).all(axis=1)
             if not finite.all():

@@ -1,4 +1,4 @@
-"""`select`: scores in, the sorted positions of what is kept out."""
+"""`select`: from scores in memory to the sorted positions of the kept samples."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -39,21 +39,43 @@ def select(
     settings: Mapping[str, Any] | None = None,
     **more_settings: Any,
 ) -> NDArray[np.int64]:
-    """The positions that stay when the share `ratio` is removed, ascending.
+    """Return the ascending positions of the samples that are kept when the share `ratio` is removed.
 
-    `scores` are anybody's, one a sample, high means keep; None where the selector does without. Without `ids` a
-    sample's position is its id: ties are broken and draws addressed by it. `features: [n, d]` may be a memory map.
-    `class_error` is a number a class, by label or in the order of the sorted labels. `influences: [n, d]` are those on
-    the parameters, `evidence` other rows of numbers that a selector asks for by name. Every class keeps at least
-    `min_per_class` samples, or all it has. The positions `keep` stay and `drop` go whatever the selector says, within
-    the same number. Settings of the selector are given as a mapping, by name, or both.
+    Args:
+        scores: One float per sample, high means keep, shape ``[samples]``; None if the selector needs no scores.
+        ratio: Share of samples to remove, in ``[0, 1)``.
+        labels: One class per sample, numbers or names.
+        selector: Name of a selector, or a `Selector`.
+        seed: Seed of the selector's random draws.
+        ids: One unique id per sample, used to break ties and to address random draws; by default the position.
+        features: One row of numbers per sample, shape ``[samples, dimension]``; may be a memory map.
+        probability: Mean probability of each sample's label during training, in ``[0, 1]``.
+        class_error: Error of each class on held-out data, in ``[0, 1]``: by label, or in the order of the sorted
+            labels.
+        hard: The end of the scores where the hard samples are, ``"high"`` or ``"low"``.
+        influences: Influence of each sample on the parameters, shape ``[samples, dimension]``; may be a memory map.
+        evidence: Other rows of numbers per sample, by the name under which the selector needs them.
+        min_per_class: Number of samples that every class keeps at least (or all its samples, if it has fewer).
+        keep: Positions that are kept whatever the selector chooses, within the same budget.
+        drop: Positions that are removed whatever the selector chooses.
+        settings: Settings of the selector by name.
+        **more_settings: Further settings of the selector; they override `settings`.
 
-    >>> select([0.1, 0.9, 0.5, 0.7], ratio=0.5, selector="top")
-    array([1, 3])
-    >>> select([0.1, 0.9, 0.5, 0.7], ratio=0.5, labels=[0, 1, 0, 1])
-    array([1, 2])
-    >>> select([0.1, 0.9, 0.5, 0.7], ratio=0.5, selector="coverage", hard="high", cut=0.25, strata=2)
-    array([0, 2])
+    Raises:
+        EvidenceMissing: The selector needs something that was not given.
+        RatioOutOfRange: `ratio` is outside ``[0, 1)`` or keeps no sample.
+        LengthMismatch: The columns have different lengths.
+        SettingInvalid: A setting or value is out of range.
+        ValuesNotFinite: A score is NaN, or a feature is not finite.
+        BudgetImpossible: The budget cannot satisfy `min_per_class`, `keep`, `drop` or the number of classes.
+
+    Example:
+        >>> select([0.1, 0.9, 0.5, 0.7], ratio=0.5, selector="top")
+        array([1, 3])
+        >>> select([0.1, 0.9, 0.5, 0.7], ratio=0.5, labels=[0, 1, 0, 1])
+        array([1, 2])
+        >>> select([0.1, 0.9, 0.5, 0.7], ratio=0.5, selector="coverage", hard="high", cut=0.25, strata=2)
+        array([0, 2])
     """
     chosen = find_selector(selector) if isinstance(selector, str) else selector
     resolved = chosen.resolved({**(settings or {}), **more_settings})
@@ -66,7 +88,7 @@ def select(
     count = _count(found, *rows.values(), labels, ids)
     values = np.zeros(count) if found is None else found
     chances = None if probability is None else _numbers(probability, "probability", upper=1.0)
-    # Any labels do, names too: selectors see them renumbered without gaps.
+    # Labels may be names or any numbers; selectors get class numbers without gaps.
     names, classes = (None, None) if labels is None else _renumbered(np.asarray(labels))
     columns = {"labels": classes, "ids": ids, **{f"rows of {name}": table for name, table in rows.items()}}
     for name, column in {**columns, "probabilities": chances}.items():
@@ -111,7 +133,7 @@ def select(
 def _positions(
     given: Sequence[int] | NDArray[np.int64], count: int, order: NDArray[np.int64] | None
 ) -> NDArray[np.int64]:
-    """Positions of the user's rows as positions of the problem, ascending, each once."""
+    """Convert positions in the user's order to positions in the problem's order, ascending, each once."""
     positions = np.unique(np.asarray(given, dtype=np.int64))
     if len(positions) and not 0 <= positions[0] <= positions[-1] < count:
         raise errors.SampleUnknown(
@@ -125,10 +147,10 @@ def _positions(
 
 
 def _renumbered(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The labels there are, sorted, and the place of each sample's among them."""
+    """Return the sorted distinct labels, and the index of each sample's label among them."""
     if labels.dtype != np.int64 or not len(labels) or labels.min() < 0 or labels.max() >= len(labels):
         return np.unique(labels, return_inverse=True)
-    # The usual case without a sort: class indices.
+    # Fast path for class indices, without a sort.
     present = np.bincount(labels) > 0
     names = np.flatnonzero(present)
     return names, labels if len(names) == len(present) else take(np.cumsum(present) - 1, labels)
@@ -167,7 +189,7 @@ def _class_errors(
         shares = np.asarray(given, dtype=np.float64)
         whole = names.dtype.kind in "iu" and names.min() >= 0
         if whole and shares.ndim == 1 and len(shares) > names.max():
-            shares = shares[names]  # by class index: a class that no sample has may be among them
+            shares = shares[names]  # given by class index, possibly with entries for classes without samples
     if shares.shape != names.shape:
         raise errors.ShapeMismatch(
             f"class_error must be one number a class: there are {len(names)} classes, not {shares.shape}"
@@ -178,7 +200,11 @@ def _class_errors(
 
 
 def _by_id(problem: Problem, ids: Sequence[Any] | NDArray[Any] | None) -> tuple[NDArray[np.int64] | None, Problem]:
-    """The problem in the order of ids, and the position of each of its samples in the user's rows, if another."""
+    """Sort the problem by id.
+
+    Returns:
+        The user's position of each sample of the sorted problem (None if the order is the same), and the problem.
+    """
     if ids is None:
         return None, problem
     if _ascending(np.asarray(ids)):
@@ -192,5 +218,5 @@ def _by_id(problem: Problem, ids: Sequence[Any] | NDArray[Any] | None) -> tuple[
 
 
 def _ascending(ids: NDArray[Any]) -> bool:
-    """Whether ids are in order already, each once."""
+    """Return whether the ids are strictly ascending."""
     return bool((ids[1:] > ids[:-1]).all())

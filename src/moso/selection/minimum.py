@@ -1,8 +1,8 @@
 """`min_per_class`: a number of samples that every class keeps, whatever the selector, within the same budget.
 
-The selector runs as it always does. Classes that come out short are then selected by themselves, by the same selector
-with just the guaranteed number as budget, and the rest of the budget goes to the other classes together, by the same
-selector again; if that leaves another class short, so does it. Every class keeps `minimum` samples, or all it has.
+The selector first runs as usual. Classes that keep too few samples are then selected separately, by the same selector
+with the guaranteed number as budget, and the selector divides the rest of the budget among the other classes. This
+repeats until no further class is short. Every class keeps `minimum` samples, or all its samples if it has fewer.
 """
 
 import numpy as np
@@ -14,10 +14,14 @@ from moso.selection.problem import Problem
 
 
 def guaranteed_counts(sizes: NDArray[np.int64], minimum: int, budget: int) -> NDArray[np.int64]:
-    """How many samples of each class must stay; refused where that is more than may.
+    """Return how many samples each class must keep, shape ``[classes]``.
 
-    >>> guaranteed_counts(np.array([2, 9]), 3, budget=6)
-    array([2, 3])
+    Raises:
+        BudgetImpossible: The guaranteed numbers exceed the budget.
+
+    Example:
+        >>> guaranteed_counts(np.array([2, 9]), 3, budget=6)
+        array([2, 3])
     """
     guaranteed = np.minimum(sizes, minimum)
     if guaranteed.sum() > budget:
@@ -29,7 +33,20 @@ def guaranteed_counts(sizes: NDArray[np.int64], minimum: int, budget: int) -> ND
 
 
 def with_minimum(problem: Problem, minimum: int, choose: Choose) -> NDArray[np.int64]:
-    """What `choose` keeps, with at least `minimum` samples of every class."""
+    """Apply `choose` so that every class keeps at least `minimum` samples.
+
+    Args:
+        problem: The problem, with labels.
+        minimum: Samples per class that must be kept.
+        choose: Returns the kept positions of a problem.
+
+    Returns:
+        Kept positions, `problem.budget` of them.
+
+    Raises:
+        LabelsMissing: The problem has no labels.
+        BudgetImpossible: The guaranteed numbers exceed the budget.
+    """
     if problem.labels is None:
         raise errors.LabelsMissing("min_per_class needs labels=, one class a sample")
     guaranteed = guaranteed_counts(np.bincount(problem.labels), minimum, problem.budget)

@@ -1,13 +1,12 @@
-"""The nearest neighbours of every sample, never with all distances at once.
+"""The nearest neighbours of every sample, without a full distance matrix.
 
-Up to `EXACT` samples the search is exhaustive (scikit-learn), O(N^2 d) time and O(N) memory. Beyond, it is an
-inverted file (faiss): k-means divides the space into cells of about `CELL` samples, and a sample is compared with all
-samples of the `PROBES` cells nearest to it. That is O(N (PROBES * CELL + N / CELL) d) time and O(N k) memory beside
-the features, of which a cell's samples are read at a time. What it misses are neighbours in cells that are not among
-the nearest: few where features cluster, as networks' do, many where they fill space evenly. Same features, same
-order: same result.
+Up to `EXACT` samples the search is exhaustive (scikit-learn), O(N^2 d) time and O(N) memory. Above, it is an inverted
+file index (faiss): k-means divides the space into cells of about `CELL` samples, and a sample is compared with all
+samples of its `PROBES` nearest cells. The cost is O(N (PROBES * CELL + N / CELL) d) time and O(N k) memory beside the
+features, which are read one cell at a time. The search misses neighbours outside the probed cells: few if features
+cluster, as those of networks do, many if features fill the space evenly. The search is deterministic.
 
-Hand-made, though faiss has `IndexIVF`: that index holds a copy of all features in memory, and ours may be on the disk.
+Not faiss's own `IndexIVF`: that index copies all features into memory, and ours may be on disk.
 """
 
 from typing import Any, Literal
@@ -24,19 +23,32 @@ Neighbours = tuple[NDArray[np.int64], NDArray[np.float64]]
 EXACT = 50_000
 CELL = 1024
 PROBES = 8
-LARGEST = 8 * CELL  # of a larger cell, mostly copies of one sample, an even choice stands for all
-_ROUNDS = 10  # of k-means; cells need not be optimal
-_LEARNED_FROM = 64  # samples a cell
+LARGEST = 8 * CELL  # a larger cell (mostly duplicates of one sample) is subsampled evenly to this size
+_ROUNDS = 10  # iterations of k-means; cells need not be optimal
+_LEARNED_FROM = 64  # samples per cell that k-means is trained on
 
 
 def nearest(features: Features, count: int, metric: Metric = "euclidean", exact: int = EXACT) -> Neighbours:
-    """The `count` nearest other samples of each, `[n, count]`, nearest first, and how far or alike they are.
+    """Find the nearest other samples of each sample.
 
-    For "euclidean" the second array holds distances, for "cosine" cosines. Where there are fewer others, all of them.
+    Args:
+        features: One row per sample.
+        count: Neighbours per sample; all other samples if there are fewer.
+        metric: ``"euclidean"`` or ``"cosine"``.
+        exact: Largest number of samples for which the search is exhaustive.
 
-    >>> where, far = nearest(Features([[0.0], [1.0], [3.0]]), 1)
-    >>> where.tolist(), far.tolist()
-    ([[1], [0], [1]], [[1.0], [1.0], [2.0]])
+    Returns:
+        Positions of the neighbours, nearest first, and their Euclidean distances (or cosines, for ``"cosine"``), both
+        of
+        shape ``[samples, count]``.
+
+    Raises:
+        PackageMissing: More than `exact` samples, and faiss is not installed.
+
+    Example:
+        >>> where, far = nearest(Features([[0.0], [1.0], [3.0]]), 1)
+        >>> where.tolist(), far.tolist()
+        ([[1], [0], [1]], [[1.0], [1.0], [2.0]])
     """
     count = min(count, len(features) - 1)
     if count < 1:
@@ -47,7 +59,7 @@ def nearest(features: Features, count: int, metric: Metric = "euclidean", exact:
 
 
 def _rows(rows: Rows, metric: Metric) -> Rows:
-    """Rows as they are, or of length 1, whose squared distances are 2 - 2 cosine."""
+    """Return the rows unchanged, or for ``"cosine"`` scaled to norm 1: squared distances are then 2 - 2 cosine."""
     if metric == "euclidean":
         return rows
     length = np.linalg.norm(rows, axis=1, keepdims=True)
@@ -72,7 +84,7 @@ def _by_cells(features: Features, count: int, metric: Metric) -> Neighbours:
         cells[start : start + len(rows)] = faiss.knn(_rows(rows, metric), centroids, probes)[1]
     where = np.full((total, count), -1, dtype=np.int64)
     squared = np.full((total, count), np.inf, dtype=np.float32)
-    order = np.argsort(cells, axis=None, kind="stable")  # every (sample, probe), cell by cell
+    order = np.argsort(cells, axis=None, kind="stable")  # all (sample, probe) pairs, sorted by cell
     ends = np.cumsum(np.bincount(cells.ravel(), minlength=len(centroids)))
     for cell, end in enumerate(ends):
         visits = order[ends[cell - 1] if cell else 0 : end]
@@ -109,7 +121,7 @@ def _centroids(faiss: Any, features: Features, metric: Metric) -> Rows:
 def _complete(
     faiss: Any, features: Features, metric: Metric, where: NDArray[np.int64], squared: NDArray[np.float32]
 ) -> None:
-    """Compare with all samples the few whose cells hold fewer than were asked for."""
+    """Search exhaustively for the samples whose probed cells hold too few neighbours."""
     short = np.flatnonzero(where[:, -1] < 0)
     if not len(short):
         return
@@ -127,7 +139,7 @@ def _merge(
     at: NDArray[np.int64],
     found: NDArray[np.float32],
 ) -> None:
-    """Keep the nearest of what was known and what was found."""
+    """Merge newly found neighbours into the known ones in place, and keep the nearest."""
     both = np.concatenate([squared[asking], found], axis=1)
     best = np.argsort(both, axis=1, kind="stable")[:, : where.shape[1]]
     squared[asking] = np.take_along_axis(both, best, axis=1)
@@ -135,7 +147,7 @@ def _merge(
 
 
 def _without_self(where: NDArray[np.int64], values: NDArray[np.float64]) -> Neighbours:
-    """Every row without its own sample; if twins pushed it out of its own list, without the last."""
+    """Remove each sample from its own list, or the last entry if duplicates pushed the sample out of its list."""
     own = where == np.arange(len(where))[:, None]
     out = np.where(own.any(axis=1), np.argmax(own, axis=1), where.shape[1] - 1)
     stays = np.arange(where.shape[1]) != out[:, None]

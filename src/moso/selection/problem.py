@@ -1,4 +1,4 @@
-"""What a selector is given."""
+"""`Problem`: the input of a selector."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -17,12 +17,21 @@ from moso.selection.feature_rows import Features
 
 @dataclass(frozen=True)
 class Problem:
-    """Scores (high means keep), how many samples may stay, and what else a selector declared that it needs.
+    """Scores, the budget, and the other evidence that a selector declared.
 
-    Samples are in the order of their ids, whatever the order of the user's rows: a stable sort breaks ties by id,
-    and results do not depend on the order of the data. `labels` number the classes without gaps, `class_error`
-    has a number for each; `rows` are evidence of one row of numbers per sample, by name;
-    `hard` says at which end of the scores the hard samples are.
+    Samples are in the order of their ids, whatever the order of the user's rows: a stable sort breaks ties by id, and
+    results do not depend on the order of the data.
+
+    Attributes:
+        scores: One float per sample, high means keep, shape ``[samples]``.
+        budget: Number of samples to keep.
+        labels: One class number per sample, without gaps.
+        rows: Evidence of one row of numbers per sample, by name.
+        probability: Mean probability of each sample's label during training.
+        class_error: One error per class, shape ``[classes]``.
+        hard: The end of the scores where the hard samples are.
+        seed: Seed of random draws.
+        ids: One id per sample; None means the position.
     """
 
     scores: NDArray[np.float64]
@@ -40,21 +49,26 @@ class Problem:
 
     @cached_property
     def keys(self) -> NDArray[np.uint64]:
-        """One 64-bit key a sample, made from its id (its position where there are none): where draws are addressed."""
+        """One 64-bit key per sample, a hash of its id (or position); random draws are addressed by key."""
         return id_keys(pa.array(np.arange(len(self)) if self.ids is None else self.ids))
 
     @property
     def ratio(self) -> float:
-        """The share that is removed."""
+        """The share of samples that is removed."""
         return 1 - self.budget / len(self)
 
     def subset(self, positions: NDArray[np.int64], budget: int) -> "Problem":
-        """The same problem for some of its samples, given in ascending order, with a budget of their own.
+        """Return the problem of some of the samples.
 
-        >>> whole = Problem(np.array([3.0, 1.0, 2.0]), 2)
-        >>> part = whole.subset(np.array([0, 2]), 1)
-        >>> part.scores, bool((part.keys == whole.keys[[0, 2]]).all())
-        (array([3., 2.]), True)
+        Args:
+            positions: Positions of the samples, ascending.
+            budget: Number of these samples to keep.
+
+        Example:
+            >>> whole = Problem(np.array([3.0, 1.0, 2.0]), 2)
+            >>> part = whole.subset(np.array([0, 2]), 1)
+            >>> part.scores, bool((part.keys == whole.keys[[0, 2]]).all())
+            (array([3., 2.]), True)
         """
         return replace(
             self,
@@ -67,19 +81,31 @@ class Problem:
         )
 
     def labels_for(self, selector: str) -> NDArray[np.int64]:
-        """The labels, or an error that says who needs them."""
+        """Return the labels.
+
+        Raises:
+            EvidenceMissing: There are none; the message names the selector.
+        """
         if self.labels is None:
             raise lacking(selector, "labels")
         return self.labels
 
     def rows_for(self, selector: str, evidence: str = "features") -> Features:
-        """One row of numbers per sample of this evidence, or an error that says who needs them."""
+        """Return the rows of this evidence.
+
+        Raises:
+            EvidenceMissing: There are none; the message names the selector.
+        """
         if evidence not in self.rows:
             raise lacking(selector, evidence)
         return self.rows[evidence]
 
     def finite_scores(self, selector: str) -> NDArray[np.float64]:
-        """The scores, refused where they are infinite: selectors that compute with them cannot."""
+        """Return the scores, for selectors that do arithmetic with them.
+
+        Raises:
+            ValuesNotFinite: A score is infinite.
+        """
         if not np.isfinite(self.scores).all():
             first = int(np.argmin(np.isfinite(self.scores)))
             raise errors.ValuesNotFinite(
@@ -88,7 +114,7 @@ class Problem:
         return self.scores
 
 
-# How the caller of `select` gives what selectors ask for.
+# The argument of `select` for each kind of evidence, for error messages.
 _ARGUMENTS = {
     "scores": "scores, one number a sample",
     "labels": "labels=, one class a sample",
@@ -101,10 +127,11 @@ _ARGUMENTS = {
 
 
 def lacking(selector: str, evidence: str) -> errors.MosoError:
-    """The error for a selector without what it needs.
+    """Return the error for evidence that a selector needs and that was not given.
 
-    >>> str(lacking("balanced", "labels"))
-    "selector 'balanced' needs labels=, one class a sample"
+    Example:
+        >>> str(lacking("balanced", "labels"))
+        "selector 'balanced' needs labels=, one class a sample"
     """
     other = f"evidence={{{evidence!r}: ...}}, one row of numbers per sample"
     return errors.EvidenceMissing(f"selector {selector!r} needs {_ARGUMENTS.get(evidence, other)}")

@@ -1,4 +1,4 @@
-"""How many samples of each class stay, exact to the sample, from nothing but the classes' sizes."""
+"""Quotas: how many samples of each class are kept, computed from the class sizes, exact to the sample."""
 
 import heapq
 from typing import Literal
@@ -13,7 +13,11 @@ Counts = NDArray[np.int64]
 
 
 def check_every_class(selector: str, sizes: Counts, budget: int) -> None:
-    """Refuse a budget with which a selector that goes class by class must leave some out."""
+    """Check that a class-wise selector can keep at least one sample of every class.
+
+    Raises:
+        BudgetImpossible: The budget is smaller than the number of classes.
+    """
     classes = int((sizes > 0).sum())
     if budget < classes:
         raise errors.BudgetImpossible(
@@ -23,13 +27,20 @@ def check_every_class(selector: str, sizes: Counts, budget: int) -> None:
 
 
 def balanced_quotas(sizes: Counts, budget: int) -> Counts:
-    """Equal for all classes to within one; what a class cannot fill goes to the others, the first ones first.
+    """Divide the budget equally among classes, to within one sample.
 
-    >>> balanced_quotas(np.array([2, 9, 9]), 11)
-    array([2, 5, 4])
+    The share that a small class cannot fill goes to the other classes; remainders go to the first classes.
+
+    Args:
+        sizes: Samples per class, shape ``[classes]``.
+        budget: Number of samples to keep.
+
+    Example:
+        >>> balanced_quotas(np.array([2, 9, 9]), 11)
+        array([2, 5, 4])
     """
     low, high = 0, int(sizes.max())
-    while low < high:  # the most full rounds the budget pays for
+    while low < high:  # bisection for the largest quota of all classes that the budget allows
         middle = (low + high + 1) // 2
         low, high = (middle, high) if np.minimum(sizes, middle).sum() <= budget else (low, middle - 1)
     quotas = np.minimum(sizes, low)
@@ -39,16 +50,23 @@ def balanced_quotas(sizes: Counts, budget: int) -> Counts:
 
 
 def proportional_quotas(sizes: Counts, budget: int) -> Counts:
-    """The same share of every class: seats by the method of Sainte-Laguë, the r-th (from 0) at (r + 1/2) / size.
+    """Divide the budget in proportion to class sizes.
 
-    >>> proportional_quotas(np.array([10, 20, 30]), 7)
-    array([1, 2, 4])
+    The method is that of Sainte-Laguë: a class gets its r-th sample (from 0) at the share (r + 1/2) / size.
+
+    Args:
+        sizes: Samples per class, shape ``[classes]``.
+        budget: Number of samples to keep.
+
+    Example:
+        >>> proportional_quotas(np.array([10, 20, 30]), 7)
+        array([1, 2, 4])
     """
     low, high = 0.0, 1.0
-    for _ in range(60):  # a price per seat just low enough that no more than the budget is sold
+    for _ in range(60):  # bisection for the largest share of every class that stays within the budget
         middle = (low + high) / 2
         low, high = (middle, high) if np.floor(middle * sizes + 0.5).sum() <= budget else (low, middle)
-    # One seat back for every class, so that rounding cannot have sold one too early; the rest one by one.
+    # Take one sample back from every class, in case rounding gave one too early; a heap assigns the rest one by one.
     quotas = np.maximum(np.floor(low * sizes + 0.5).astype(np.int64) - 1, 0)
     waiting = [((quotas[c] + 0.5) / sizes[c], c) for c in np.flatnonzero(sizes > quotas)]
     heapq.heapify(waiting)
@@ -61,15 +79,21 @@ def proportional_quotas(sizes: Counts, budget: int) -> Counts:
 
 
 def class_quotas(sizes: Counts, budget: int, how: Quotas) -> Counts:
-    """How many of each class stay."""
+    """Return the balanced or proportional quota of each class, shape ``[classes]``."""
     return balanced_quotas(sizes, budget) if how == "balanced" else proportional_quotas(sizes, budget)
 
 
 def apportion(shares: NDArray[np.float64], budget: int, room: Counts) -> Counts:
-    """Whole numbers near `shares` that sum to `budget`, none above its `room`: largest remainders first.
+    """Round `shares` to whole numbers that sum to `budget`, by largest remainders.
 
-    >>> apportion(np.array([1.5, 2.5, 3.0]), 7, np.array([9, 9, 9]))
-    array([2, 2, 3])
+    Args:
+        shares: Wanted number per class, not rounded, shape ``[classes]``.
+        budget: The sum of the result.
+        room: Upper bound per class.
+
+    Example:
+        >>> apportion(np.array([1.5, 2.5, 3.0]), 7, np.array([9, 9, 9]))
+        array([2, 2, 3])
     """
     quotas = np.minimum(np.floor(shares + 1e-9).astype(np.int64), room)
     while missing := budget - int(quotas.sum()):

@@ -1,4 +1,4 @@
-"""The selectors there are, by name: ours, and those of installed packages (entry points `moso.selectors`)."""
+"""Registry of selectors by name: the built-in ones, and those of installed packages (entry points `moso.selectors`)."""
 
 from moso.registry import Registry
 from moso.selection.selector import Selector

@@ -1,4 +1,4 @@
-"""A selector: its name, what it needs, what it can be told, and the function that chooses."""
+"""`Selector`: a name, the evidence needed, the settings, and the function that chooses."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,9 +14,12 @@ from moso.settings import Option, Settings, options, resolve
 
 @dataclass(frozen=True)
 class Selector:
-    """A named selector: a `Problem` in (and its settings, where it has some), `budget` positions out.
+    """A named selector: a function from a `Problem` to `budget` kept positions.
 
-    `needs` are the kinds of evidence it always asks for: scores, labels, features, probability, class-error, hard.
+    Attributes:
+        choose: Takes a `Problem`, and the resolved settings if `settings` is not None.
+        needs: Evidence that is always needed: scores, labels, features, probability, class-error, hard, ...
+        settings: The class of the selector's settings; None if it has no settings.
     """
 
     name: str
@@ -26,19 +29,30 @@ class Selector:
     settings: type[Settings] | None = None
 
     def resolved(self, given: Mapping[str, Any]) -> Settings:
-        """The settings that these values lead to; unknown names and values that make no sense are refused."""
+        """Validate the given values and return the complete settings.
+
+        Raises:
+            MosoError: An unknown name, or a value that is not allowed.
+        """
         return resolve(f"selector {self.name!r}", self.settings or Settings, given)
 
     def needed(self, settings: Settings | None = None) -> frozenset[str]:
-        """All evidence it asks for under these settings, or under its defaults."""
+        """Return the names of all evidence that the selector needs under these settings (by default, its defaults)."""
         return self.needs | (settings or self.resolved({})).needs()
 
     def options(self) -> list[Option]:
-        """Its settings with their defaults and a sentence on each."""
+        """Return the selector's settings, each with its default and a sentence of explanation."""
         return options(self.settings or Settings)
 
     def __call__(self, problem: Problem, settings: Settings) -> NDArray[np.int64]:
-        """The positions it keeps, checked: exactly as many as the budget, none twice."""
+        """Choose and check the kept positions.
+
+        Returns:
+            `problem.budget` positions, none twice, in no particular order.
+
+        Raises:
+            ExtensionBroken: `choose` returned a wrong number of positions, or one twice.
+        """
         kept = self.choose(problem) if self.settings is None else self.choose(problem, settings)
         mask = np.zeros(len(problem), dtype=bool)
         mask[kept] = True
@@ -50,6 +64,14 @@ class Selector:
         return kept
 
     def check(self, settings: Settings, given: frozenset[str]) -> None:
-        """Refuse to start without the evidence that is needed."""
+        """Check that all needed evidence is given.
+
+        Args:
+            settings: The resolved settings.
+            given: Names of the evidence that is there.
+
+        Raises:
+            EvidenceMissing: Needed evidence is not given.
+        """
         for evidence in sorted(self.needed(settings) - given):
             raise lacking(self.name, evidence)

@@ -1,9 +1,9 @@
-"""`select_stream`: the selectors that rank scores, over Parquet files too large to hold.
+"""`select_stream`: selectors that rank scores, over Parquet files that are too large for memory.
 
-The files are read three times, a batch at a time: once for the classes' sizes, once for the scores, which are put
-class by class into one array and partitioned there for the last score of each class that stays, and once to say who
-stays. Memory: 8 bytes a sample, 8 more a sample that stays, and the ids of samples tied at the last score. The result
-is that of `select` on the same columns, to the sample.
+The files are read three times, in batches: first for the class sizes; then for the scores, which are grouped by class
+in one array and partitioned to find the lowest kept score of each class; finally for the kept rows. Memory: 8 bytes per
+sample, 8 more per kept sample, and the ids of the samples tied at the lowest kept score. The result equals that of
+`select` on the same columns.
 """
 
 from collections.abc import Iterator
@@ -34,15 +34,31 @@ def select_stream(
     label: str = "label",
     id: str | None = "id",  # noqa: A002 - the column's name in our own score files
 ) -> NDArray[np.int64]:
-    """The row numbers that stay, ascending, of a Parquet file or of all in a folder in the order of their names.
+    """Return the ascending row numbers of the kept samples.
 
-    `score`, `label` and `id` name the columns; with `id=None` ties are broken by row number.
+    Args:
+        path: A Parquet file, or a folder whose Parquet files are read in the order of their names.
+        ratio: Share of samples to remove, in ``[0, 1)``.
+        selector: One of `STREAMED`.
+        score: Name of the column of scores.
+        label: Name of the column of labels; read by class-wise selectors only.
+        id: Name of the column of ids, which break ties; None breaks ties by row number.
 
-    >>> import tempfile
-    >>> file = Path(tempfile.mkdtemp()) / "scores.parquet"
-    >>> pq.write_table(pa.table({"id": [0, 1, 2, 3], "score": [0.1, 0.9, 0.5, 0.7], "label": [0, 1, 0, 1]}), file)
-    >>> select_stream(file, ratio=0.5)
-    array([1, 2])
+    Raises:
+        SettingsConflict: The selector cannot be streamed.
+        FileMissing: `path` has no Parquet file.
+        ColumnMissing: A file lacks a column.
+        LabelsMissing: A row has no label.
+        ValuesNotFinite: A score is NaN.
+        RatioOutOfRange: `ratio` is outside ``[0, 1)`` or keeps no sample.
+        BudgetImpossible: A class-wise selector has a budget smaller than the number of classes.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp()) / "scores.parquet"
+        >>> pq.write_table(pa.table({"id": [0, 1, 2, 3], "score": [0.1, 0.9, 0.5, 0.7], "label": [0, 1, 0, 1]}), file)
+        >>> select_stream(file, ratio=0.5)
+        array([1, 2])
     """
     if selector not in STREAMED:
         raise errors.SettingsConflict(f"selector {selector!r} cannot be streamed; {', '.join(STREAMED)} can")
@@ -58,7 +74,7 @@ def select_stream(
 
 
 def _last_kept(table: "_Columns", sizes: Counts, quotas: Counts) -> tuple[NDArray[np.float64], Counts]:
-    """For each class, the lowest score that stays, and how many samples of just that score do."""
+    """Return for each class the lowest kept score, and how many samples with exactly that score are kept."""
     grouped = np.empty(int(sizes.sum()))
     free = np.cumsum(sizes) - sizes
     starts = free.copy()
@@ -102,7 +118,7 @@ def _rows_kept(table: "_Columns", budget: int, last: NDArray[np.float64], tied: 
 
 
 class _Columns:
-    """Scores (of the sign asked for), class numbers and ids, a batch at a time."""
+    """Reader of scores (times a sign), class numbers and ids, in batches."""
 
     def __init__(self, files: list[Path], score: str, label: str | None, identity: str | None, sign: float) -> None:
         self._files, self._score, self._label, self._id, self._sign = files, score, label, identity, sign
@@ -113,7 +129,7 @@ class _Columns:
                 raise errors.ColumnMissing(f"{file} has no column {min(missing)!r}")
 
     def sizes(self) -> Counts:
-        """How many samples each class has, classes in sorted order; one class of all where there are no labels."""
+        """Return the number of samples per class, in sorted order; a single class if there is no label column."""
         if self._label is None:
             return np.array([sum(pq.read_metadata(file).num_rows for file in self._files)])
         counts: dict[Any, int] = {}
@@ -127,7 +143,7 @@ class _Columns:
         return np.array([counts[name] for name in names])
 
     def batches(self, with_ids: bool = False) -> Iterator[Batch]:
-        """Where each batch starts, its scores, class numbers and ids."""
+        """Yield the first row, scores, class numbers and ids of each batch."""
         wanted = [self._score, *([self._label] if self._label else []), *([self._id] if with_ids and self._id else [])]
         start = 0
         for batch in self._read(wanted):

@@ -1,1 +1,1 @@
-"""The paper's figures and tables, and our own questions, as declarations."""
+"""Declarations of the paper's figures and tables, and of further experiments."""

@@ -1,4 +1,4 @@
-"""The ablations and tables: training dynamics, time steps, partitions, epochs of the surrogate."""
+"""The paper's ablations and tables: training dynamics, time steps, partitions, epochs of the surrogate."""
 
 from moso.evidence import Sampling
 from moso.experiments.declaration import Arm, Contender, Experiment
@@ -32,7 +32,7 @@ ABLATION_DYNAMICS = Experiment(
 
 
 def _by_steps(settings: Settings, counts: tuple[int, ...], scores: tuple[str, ...], seeds: int) -> tuple[Arm, ...]:
-    """The number of time steps, drawn from the ten that were recorded, by both ways of sampling."""
+    """Return arms for several numbers of time steps, drawn from the recorded ones, for both ways of sampling."""
     ways: tuple[Sampling, ...] = ("stratified", "uniform")
     recorded = int(settings["time_steps"])
     arms = []
@@ -106,7 +106,7 @@ def _by_epochs(settings: Settings, epochs: tuple[int, ...], seeds: int) -> tuple
     )
 
 
-# At CPU size the surrogates of all other experiments train for 10 epochs: the same and four times as long.
+# In the cpu preset, the surrogates of all other experiments train for 10 epochs; compared here with four times as long.
 TABLE_EPOCHS = Experiment(
     "table-epochs",
     "Table 2",

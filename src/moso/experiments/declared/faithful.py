@@ -1,8 +1,8 @@
-"""What faithful scores buy: pruning by Proposition 1.1 and by the adjoint, judged by training and validation risk.
+"""The value of faithful scores: pruning by Proposition 1.1 and by the adjoint, with training and validation risk.
 
 A tenth of the training split is held out in every arm, so that both risks choose from the same samples. With label
-noise its labels are right: `--risk validation` is told a little truth, which is what a validation set is for.
-Proposition 1.1 is taken in evaluation mode here, as its paper has it; view-choice is about the other view.
+noise the held-out labels stay right, as those of a validation set should be. Proposition 1.1 is computed in evaluation
+mode here, as in the paper; view-choice is about the other view.
 """
 
 from moso.experiments.declaration import Arm, Contender, Experiment

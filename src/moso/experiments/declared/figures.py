@@ -39,7 +39,7 @@ FIGURE_1A = Experiment(
     "ratios",
     {
         "cpu": (
-            # Without the adjoint, whose five trainings of every surrogate adjoint-pruning has.
+            # Without the adjoint, which costs five trainings per surrogate; adjoint-pruning measures it.
             Arm("cifar100", CPU, _ALL, CPU_RATIOS, CPU_SEEDS, baselines=BASELINES),
             Arm("cifar100", CPU, (BALANCED, *MOSO, *PUBLISHED), (CPU_LOW_RATIO,), CPU_SEEDS, all_data=False),
             Arm("cifar100", CPU, (*RANDOM, *MOSO, COVERED), CPU_RATIOS, CPU_MORE_SEEDS, all_data=False),
@@ -70,7 +70,7 @@ FIGURE_1B = Experiment(
     published=TINY_IMAGENET,
 )
 
-# A million images do not fit a CPU's day at any size of network: the cpu preset does not exist.
+# No cpu preset: a million images take longer than a day on a CPU with any network.
 FIGURE_1C = Experiment(
     "figure-1c",
     "Figure 1 (c)",
@@ -107,7 +107,7 @@ COST = Experiment(
     },
 )
 
-# The adjoint takes several trainings of its own; `docs/adjoint.md` compares it.
+# Without the adjoint, which costs several trainings more; `docs/adjoint.md` compares it.
 _EVERY = tuple(Contender(name) for name in METHODS.built_in() if name not in ("random", "moso-adjoint"))
 EVERY_METHOD = Experiment(
     "every-method",

@@ -1,7 +1,7 @@
-"""What could make MoSo hold where most is removed: ways to select by its scores, and other surrogates, tried apart.
+"""Variants that could make MoSo better at high ratios: selectors over its scores, and other surrogates.
 
-On a tenth of CIFAR-100's training split that is held out of it; the test split is never opened here. What is found has
-to hold on the test split afterwards, in `figure-1a`.
+A tenth of CIFAR-100's training split is held out for the evaluation; the test split is never opened here. Findings have
+to be confirmed on the test split afterwards, in `figure-1a`.
 """
 
 from moso.experiments.declaration import Arm, Contender, Experiment

@@ -1,4 +1,4 @@
-"""Robustness to label noise: the paper's 20 %, labels that people really gave, and a sweep to where MoSo breaks."""
+"""Robustness to label noise: the paper's 20 %, labels by human annotators, and a sweep to where MoSo breaks."""
 
 from dataclasses import replace
 
@@ -34,7 +34,7 @@ def _noisy(settings: Settings, rate: float = RATE) -> Settings:
 
 
 def _cpu(data: str, settings: Settings) -> tuple[Arm, ...]:
-    """All data takes as long as five retrainings, and is there for scale: one seed of it."""
+    """Return the arms of the cpu preset; training on all data costs five retrainings, so it has one seed, for scale."""
     plain = Arm(data, settings, _SOME, (0.8,), CPU_SEEDS, all_data=False)
     return plain, replace(plain, seeds=1, all_data=True)
 
@@ -93,7 +93,7 @@ def _sweep(settings: Settings, ratio: float, seeds: int, robust: tuple[float, ..
     )
 
 
-# The robust mean takes as long as scoring does; at CPU size it is there where noise dominates, which it is made for.
+# The robust mean costs as much as scoring, so the cpu preset has it only for heavy noise, its purpose.
 _SWEEPS: dict[Preset, tuple[Arm, ...]] = {
     "cpu": _sweep(CPU, 0.8, 2, robust=SWEEP[1:]),
     "paper": _sweep(PAPER, 0.8, PAPER_SEEDS),

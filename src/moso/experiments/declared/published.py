@@ -1,7 +1,7 @@
-"""Accuracies that others printed for the same comparisons, to hold the order of the methods here against theirs.
+"""Published accuracies of the same comparisons, to compare the order of the methods with.
 
-ResNet-50 scores and is retrained; means of five seeds in %. CIFAR-100: 200 epochs of SGD at 0.1, batches of 128.
-Tiny-ImageNet: 90 epochs, batches of 256. MoSo's own figures have no table, so it is not among them.
+ResNet-50 scores and is retrained; means of five seeds in %. CIFAR-100: 200 epochs of SGD at learning rate 0.1, batches
+of 128. Tiny-ImageNet: 90 epochs, batches of 256. The MoSo paper has figures but no table, so MoSo is not included.
 """
 
 from moso.experiments.declaration import Published

@@ -1,13 +1,13 @@
-"""How the cpu preset's recipe was chosen: on a tenth of CIFAR-100's training split that is held out of it.
+"""How the recipe of the cpu preset was chosen: on a held-out tenth of CIFAR-100's training split.
 
-The test split is never opened here. What decides is class-balanced random selection at 80 % removed, by which no
-method of ours gains. One seed: large differences show, small ones do not.
+The test split is never opened here. The criterion is class-balanced random selection at 80 % removed, which favours
+none of our methods. There is one seed: large differences show, small ones do not.
 """
 
 from moso.experiments.declaration import Arm, Contender, Experiment
 from moso.experiments.declared.presets import CPU
 
-# Batch size and highest rate; the best held-out accuracy decides, and of equals the smaller rate.
+# Batch size and highest learning rate; the best held-out accuracy is chosen, and the smaller rate among equals.
 _TRIED = ((64, 0.1), (64, 0.2), (64, 0.4), (64, 0.8))
 
 RECIPE_CHOICE = Experiment(

@@ -1,6 +1,6 @@
-"""How samples and networks are seen while they are scored, chosen on held-out training data, clean and with noise.
+"""The view of samples and networks in scoring, chosen on held-out training data, clean and with label noise.
 
-On a tenth of CIFAR-100's training split that is held out of it; the test split is never opened here.
+A tenth of CIFAR-100's training split is held out for the evaluation; the test split is never opened here.
 """
 
 from moso.experiments.declaration import Arm, Experiment

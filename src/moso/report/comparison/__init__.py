@@ -1,1 +1,1 @@
-"""What `moso compare` writes: tables, plots, files."""
+"""The output of `moso compare`: tables, plots, files."""

@@ -1,10 +1,11 @@
 """A comparison as files in its run: `compare/` has tables for people and programs, and plots.
 
-comparison.csv, .parquet    a row a method, selector and ratio, with paired differences
+comparison.csv, .parquet    one row per method, selector and ratio, with paired differences
 overlap.csv                 ratio, two methods, Jaccard's index of what they keep
 correlations.csv            two scores, Spearman's rank correlation
 tolerance.csv               how much each method can remove
-comparison.md               all of it to read
+costs.csv                   seconds and memory of each method
+comparison.md               all tables for people
 accuracy.png, differences.png, likeness.png
 """
 
@@ -34,7 +35,7 @@ LINES = 10
 
 
 def write_comparison(run: Run, comparison: Comparison, texts: Sequence[TextTable]) -> Path:
-    """Write all files of a comparison; returns their folder."""
+    """Write all files of a comparison and return their folder."""
     folder = run.directory.root / FOLDER
     rows = table_rows(comparison)
     write_table(folder / "comparison.parquet", pa.Table.from_pylist(rows, schema=_SCHEMA))
@@ -90,7 +91,7 @@ _SCHEMA = pa.schema(
 
 
 def table_rows(comparison: Comparison) -> list[dict[str, Any]]:
-    """A row a method, selector and ratio; None where something was not measured."""
+    """Return one row per method, selector and ratio; None for values that were not measured."""
     found = []
     for row in comparison.rows:
         entry, line = row.entry, row.entry.line
@@ -126,8 +127,8 @@ def _columns(name: str, difference: PairedDifference | None) -> dict[str, float 
 
 
 def figures(comparison: Comparison) -> dict[str, "Figure"]:
-    """The plots that the comparison has something for, by file name."""
-    # Many lines in one plot cannot be told apart; many rows of a panel can.
+    """Return the plots of the comparison by file name; plots without data are left out."""
+    # Many lines in one plot are indistinguishable, so many methods are drawn as rows of panels instead.
     few = len({row.entry.name for row in comparison.rows}) <= LINES
     lines = [row.entry.line for row in comparison.rows]
     found = {"accuracy.png": accuracy_figure(lines) if few else reached_figure(comparison.rows)}

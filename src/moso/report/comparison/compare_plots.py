@@ -1,4 +1,4 @@
-"""Plots of a comparison: how far each method is from random selection, and how alike methods are."""
+"""Plots of a comparison: differences to random selection, and similarity of methods."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,13 +17,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PANELS = 3
-NARROWEST = 2.0  # points that a panel spans at the least
-# Text inside the fields of a larger table would be too small to read.
+NARROWEST = 2.0  # smallest span of a panel's axis, in points
+# Largest table with numbers in its cells; in larger ones they would be too small to read.
 NUMBERED = 12
 
 
 def differences_figure(rows: Sequence[Row], *, split: str = "test", theme: Theme = LIGHT) -> "Figure":
-    """Paired differences to random selection: a panel a ratio, a line a method, a dot a seed, bars 95 % intervals."""
+    """Plot paired differences to random selection with 95 % intervals.
+
+    There is one panel per ratio, one row per method, and one dot per seed.
+    """
     shown = []
     for row in rows:
         if row.entry.method != FULL and row.against_random is not None and row.random is not None:
@@ -37,7 +40,7 @@ def differences_figure(rows: Sequence[Row], *, split: str = "test", theme: Theme
 
 
 def reached_figure(rows: Sequence[Row], *, split: str = "test", theme: Theme = LIGHT) -> "Figure":
-    """What was reached, in the same form: standard deviations as bars, all data as a line."""
+    """Plot the metric in the same form: one panel per ratio, standard deviations as bars, all data as a line."""
     shown = []
     for row in rows:
         if row.entry.method != FULL:
@@ -50,7 +53,7 @@ def reached_figure(rows: Sequence[Row], *, split: str = "test", theme: Theme = L
 
 @dataclass(frozen=True)
 class Mark:
-    """One method in one panel: a value with its margin, and the seeds it is made of."""
+    """One method in one panel: its value, its margin, and the values of the seeds."""
 
     entry: Entry
     value: float
@@ -89,7 +92,7 @@ def _draw(axes: "Axes", mark: Mark, place: int, theme: Theme) -> None:
 
 
 def _widen(axes: "Axes") -> None:
-    """Tenths of a point must not look like points."""
+    """Widen a narrow axis, so that tenths of a point do not look like points."""
     low, high = axes.get_xlim()
     more = max(0.0, NARROWEST - (high - low)) / 2
     axes.set_xlim(low - more, high + more)
@@ -107,9 +110,13 @@ def _finish(axes: "Axes", names: Sequence[str], removed: str, labelled: bool) ->
 
 
 def likeness_figure(panels: Sequence[tuple[str, Likeness]], *, theme: Theme = LIGHT) -> "Figure":
-    """Square tables of colours, one a title: what methods keep in common, or how alike scores rank.
+    """Plot one coloured square table per panel: the overlap of kept samples, or rank correlations.
 
-    Blue is alike, red opposite; a field without a number is empty.
+    Blue means similar, red opposite; cells with NaN are empty.
+
+    Args:
+        panels: Titles and tables.
+        theme: The colours.
     """
     count = max((len(likeness.names) for _, likeness in panels), default=1)
     side = min(11.0, 1.9 + 0.42 * count)

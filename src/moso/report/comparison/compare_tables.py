@@ -1,4 +1,4 @@
-"""A comparison as tables of text: for the terminal, for Markdown, and what each column means."""
+"""A comparison as tables of text, for the terminal and for Markdown, each with a note on its columns."""
 
 import math
 from collections.abc import Sequence
@@ -11,19 +11,19 @@ from moso.report.text_table import TextTable
 from moso.report.wording import SEVERAL, count_of, duration, percent
 from moso.selection import kept_count
 
-# A square table of more names than this is left to its file; the most and the least alike are named instead.
+# Largest square table that is shown; for more names, only the most and the least similar pairs are listed.
 SQUARE = 12
 ALIKE = 3
 
 
 def tables(comparison: Comparison) -> list[TextTable]:
-    """All tables of a comparison that have something to say."""
+    """Return all tables of a comparison that have data."""
     likeness = [overlap(comparison, ratio) for ratio in comparison.overlap]
     return [*_standing(comparison), *likeness, *_correlations(comparison)]
 
 
 def main_tables(comparison: Comparison) -> list[TextTable]:
-    """What a person wants to see first: of the tables of what is kept in common, that of the largest ratio."""
+    """Return the most important tables; of the overlap tables only that of the largest ratio."""
     likeness = [overlap(comparison, max(comparison.overlap))] if comparison.overlap else []
     return [*_standing(comparison), *likeness, *_correlations(comparison)]
 
@@ -47,14 +47,14 @@ def _correlations(comparison: Comparison) -> list[TextTable]:
 
 
 def overlap(comparison: Comparison, ratio: float) -> TextTable:
-    """What methods keep in common at a ratio."""
+    """Return the table of samples kept in common at a ratio."""
     chance = jaccard_by_chance(kept_count(comparison.samples, ratio) / comparison.samples)
     note = f"Jaccard's index, mean over seeds; two random selections would share {chance:.2f}."
     return square(f"what is kept in common with {percent(ratio)} removed", comparison.overlap[ratio], note)
 
 
 def reached(comparison: Comparison) -> TextTable:
-    """What each method reached at each ratio."""
+    """Return the table of each method's metric at each ratio."""
     measure, ratios = comparison.measure, comparison.ratios
     rows = [
         [name, *(own[ratio].entry.line.text if ratio in own else "" for ratio in ratios)]
@@ -72,7 +72,7 @@ def reached(comparison: Comparison) -> TextTable:
 
 
 def against_random(comparison: Comparison) -> TextTable:
-    """Paired differences to the better random selection."""
+    """Return the table of paired differences to the better random selection."""
     measure, ratios = comparison.measure, comparison.ratios
     rows, baselines = [], {}
     for name, own in _by_name(comparison.rows).items():
@@ -91,7 +91,7 @@ def against_random(comparison: Comparison) -> TextTable:
 
 
 def prunable(comparison: Comparison) -> TextTable:
-    """How much each method can remove within the tolerance."""
+    """Return the table of how much each method can remove within the tolerance."""
     measure, tolerance = comparison.measure, comparison.tolerance
     what = f"{tolerance:g} {'point' if tolerance == 1 else 'points'}" if measure.unit == "%" else f"{tolerance:g} %"
     rows = []
@@ -107,7 +107,7 @@ def prunable(comparison: Comparison) -> TextTable:
 
 
 def costs(comparison: Comparison) -> TextTable:
-    """What each method takes beyond the surrogates."""
+    """Return the table of each method's cost beyond the surrogates."""
     rows = []
     for one in comparison.costs:
         peak = "" if one.peak is None else f"{one.peak / 2**20:,.0f} MiB"
@@ -123,7 +123,7 @@ def costs(comparison: Comparison) -> TextTable:
 
 
 def square(title: str, likeness: Likeness, note: str) -> TextTable:
-    """A table of every pair of names, which stand before rows and number the columns; of many names the extremes."""
+    """Return a table of every pair of names, with numbered columns; for many names, only the extreme pairs."""
     if len(likeness.names) <= SQUARE:
         rows = [
             [f"{number} {name}", *("–" if math.isnan(value) else f"{value:.2f}" for value in values)]  # noqa: RUF001

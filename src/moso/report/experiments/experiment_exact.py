@@ -1,4 +1,4 @@
-"""How true the approximation is, from the table of exact leave-one-out: agreement, error and bound."""
+"""Accuracy of the approximation, from the table of exact leave-one-out: agreement, error and bound."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ def _groups(rows: Sequence[Row]) -> dict[tuple[str, float, int], list[Row]]:
 
 
 def exact_tables(rows: Sequence[Row]) -> list[TextTable]:
-    """Spearman against the exact scores, the error in their spreads, and how loose the bound is; means over seeds."""
+    """Return a table of rank correlations with the exact scores, errors, and slack of the bound; means over seeds."""
     if not rows:
         return []
     names = list(rows[0]["spearman"])
@@ -49,7 +49,7 @@ def exact_tables(rows: Sequence[Row]) -> list[TextTable]:
 
 
 def exact_figure(rows: Sequence[Row], *, theme: Theme = LIGHT) -> "Figure":
-    """Agreement and relative error against steps, a line a rate, a column a network."""
+    """Plot agreement and relative error against steps: one line per rate, one column per network."""
     networks = list(dict.fromkeys(row["network"] for row in rows))
     rates = sorted({row["rate"] for row in rows})
     groups = _groups(rows)

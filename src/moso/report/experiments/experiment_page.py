@@ -1,6 +1,7 @@
-"""The page of an experiment, made from its table alone: what was run, what came out, and what it means.
+"""The page of an experiment, generated from its result table alone: what was run, the results, and their meaning.
 
-`docs/results/NAME.md` with its plots beside it; a reading by a person, `readings/NAME.md`, is put below the numbers.
+The page is `docs/results/NAME.md` with its plots beside it. The interpretation by a person, `readings/NAME.md`, is
+inserted below the numbers.
 """
 
 from collections.abc import Sequence
@@ -35,16 +36,21 @@ _MADE = "made by `moso reproduce`; what stands here is overwritten, a reading be
 
 
 def page_name(experiment: str, preset: str) -> str:
-    """What the page of an experiment is called, without its ending.
+    """Return the name of an experiment's page, without its suffix.
 
-    >>> page_name("figure-1a", "cpu"), page_name("figure-1a", "paper")
-    ('figure-1a', 'figure-1a-paper')
+    Example:
+        >>> page_name("figure-1a", "cpu"), page_name("figure-1a", "paper")
+        ('figure-1a', 'figure-1a-paper')
     """
     return experiment if preset == "cpu" else f"{experiment}-{preset}"
 
 
 def write_page(experiment: Experiment, preset: str, folder: Path) -> Path:
-    """Write the page of an experiment and its plots; returns the page's path."""
+    """Write the page and the plots of an experiment, and return the page's path.
+
+    Raises:
+        UnknownName: The experiment has no such preset.
+    """
     rows, declared = Results.open(folder, experiment.name).rows, experiment.of(preset)
     name = page_name(experiment.name, preset)
     if isinstance(declared, Grid):
@@ -73,7 +79,7 @@ def write_page(experiment: Experiment, preset: str, folder: Path) -> Path:
 
 
 def _by_name(arms: Sequence[Arm]) -> list[Cell]:
-    """All cells of every name of an arm: what it shares with others stands in each; arms of one name are one."""
+    """Return the cells of all arms, grouped by the arm's name; a cell that several names share occurs under each."""
     named: dict[str, list[Arm]] = {}
     for arm in arms:
         named.setdefault(arm.name, []).append(arm)
@@ -118,9 +124,9 @@ def _head(
 
 
 def _each_pipeline_once(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Lines whose seconds add up: surrogates and scores are shared by the ratios and selectors of a seed.
+    """Return rows whose seconds can be summed: ratios and selectors of a seed share surrogates and scores.
 
-    Evidence that several methods share is still counted for each of them, so the sum is an upper limit.
+    Evidence that several methods share is still counted for each method, so the sum is an upper bound.
     """
     seen, found = set[tuple[str, ...]](), []
     for row in rows:
@@ -136,7 +142,7 @@ def _each_pipeline_once(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _recipes(cells: Sequence[Cell]) -> list[str]:
-    """What the pipelines of an experiment are, each once."""
+    """Return one description per distinct pipeline of an experiment."""
     found: dict[str, None] = {}
     for cell in cells:
         c = cell.configuration
@@ -159,7 +165,7 @@ def _reading(folder: Path, name: str) -> str:
 
 
 def write_index(folder: Path) -> Path:
-    """Write `README.md`: every experiment with how far it is, and where its page is."""
+    """Write `README.md`, which lists every experiment with its progress and a link to its page; return its path."""
     lines = [
         "# Results",
         "",

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 LINES = 10
 _MARKERS = "osD^vP*X"
-# How many names fit over each other beside their dots, and beside each other.
+# How many names fit above each other, and beside each other, in the plot of costs.
 _NAMES_HIGH, _NAMES_WIDE = 24, 4
 
 
 def figures_of(experiment: Experiment, finished: Sequence[Finished]) -> dict[str, "Figure"]:
-    """The plots that there is something for, by the end of their file's name."""
+    """Return the plots of an experiment that have data, by the end of their file name."""
     match experiment.plot:
         case "arms":
             lines = along(finished)
@@ -54,10 +54,10 @@ def _ratio_figures(finished: Sequence[Finished]) -> dict[str, "Figure"]:
         if all(entry.method == FULL for entry in entries_here):
             continue
         rows = compared(entries_here, int(own[0].row["test"]))
-        # Part of a file's name, and so of an address: a per cent sign would not be one there.
+        # Part of a file name and of a URL, where a per cent sign would start an escape sequence.
         end = f"-{re.sub('[^a-z0-9]+', '-', name.lower())}" if name else ""
         lines, split = [entry.line for entry in entries_here], split_of(own)
-        # Lines need several ratios to join, and few enough companions to be told apart.
+        # A line plot needs several ratios, and few enough lines to tell them apart.
         drawn = (
             len({line.ratio for line in lines if line.method != FULL}) > 1
             and len({e.name for e in entries_here}) <= LINES
@@ -71,10 +71,16 @@ def _ratio_figures(finished: Sequence[Finished]) -> dict[str, "Figure"]:
 def axis_figure(
     lines: Mapping[str, Mapping[float, Mapping[int, float]]], axis: str, *, theme: Theme = LIGHT
 ) -> "Figure":
-    """Accuracy along an axis of arms, a line a contender, by seed, with standard deviations.
+    """Plot the accuracy along an axis of arms: one line per contender, with standard deviations over seeds.
 
-    >>> len(axis_figure({"moso": {1.0: {0: 74.0, 1: 74.5}, 5.0: {0: 75.0}}}, "partitions").axes)
-    1
+    Args:
+        lines: Accuracy in % by line, value of the axis, and seed.
+        axis: Name of the axis.
+        theme: The colours.
+
+    Example:
+        >>> len(axis_figure({"moso": {1.0: {0: 74.0, 1: 74.5}, 5.0: {0: 75.0}}}, "partitions").axes)
+        1
     """
     values = sorted({value for own in lines.values() for value in own})
     places = {value: number for number, value in enumerate(values)}
@@ -112,7 +118,7 @@ def _colour(name: str, number: int, theme: Theme) -> str:
 
 
 def classes_figure(means: Mapping[str, NDArray[np.float64]], *, theme: Theme = LIGHT) -> "Figure":
-    """Accuracy of every class after pruning against before, a panel a contender."""
+    """Plot the accuracy of every class after pruning against before: one panel per contender."""
     before = means["all data"]
     others = {name: after for name, after in means.items() if name != "all data"}
     columns = min(3, len(others))
@@ -132,10 +138,16 @@ def classes_figure(means: Mapping[str, NDArray[np.float64]], *, theme: Theme = L
 
 
 def apart(points: Mapping[str, tuple[float, float]], high: int, wide: int) -> dict[str, float]:
-    """Where names stand beside their points: moved up as little as keeps them off each other.
+    """Return the heights of names beside their points, moved up as little as avoids overlaps.
 
-    >>> apart({"a": (0.0, 10.0), "b": (0.0, 10.1), "c": (9.0, 10.1), "d": (0.0, 20.0)}, high=10, wide=4)
-    {'a': 10.0, 'b': 11.0, 'c': 10.1, 'd': 20.0}
+    Args:
+        points: Position of each point by name.
+        high: How many names fit above each other in the plot.
+        wide: How many names fit beside each other.
+
+    Example:
+        >>> apart({"a": (0.0, 10.0), "b": (0.0, 10.1), "c": (9.0, 10.1), "d": (0.0, 20.0)}, high=10, wide=4)
+        {'a': 10.0, 'b': 11.0, 'c': 10.1, 'd': 20.0}
     """
     width, height = np.ptp(list(points.values()), axis=0) / (wide, high)
     found: dict[str, float] = {}
@@ -146,7 +158,7 @@ def apart(points: Mapping[str, tuple[float, float]], high: int, wide: int) -> di
 
 
 def cost_figure(finished: Sequence[Finished], *, theme: Theme = LIGHT) -> "Figure":
-    """Accuracy at the largest ratio against the time that choosing takes, a dot a contender."""
+    """Plot the accuracy at the largest ratio against the time before retraining: one dot per contender."""
     largest = max(one.row["ratio"] for one in finished)
     points: dict[str, list[tuple[float, float]]] = {}
     for one in finished:
@@ -158,10 +170,10 @@ def cost_figure(finished: Sequence[Finished], *, theme: Theme = LIGHT) -> "Figur
         means = {name: (np.mean(own, axis=0) / (60, 1)).tolist() for name, own in points.items()}
         heights = apart(means, _NAMES_HIGH, _NAMES_WIDE)
         for name, (minutes, reached) in means.items():
-            # Names say which is which, colours only which are ours.
+            # Names identify the methods; colours only distinguish MoSo from the others.
             colour = _colour(name, 0 if name.startswith("moso") else 1, theme)
             axes.scatter([minutes], [reached], s=34, color=colour, linewidths=0)
-            # A thin line leads from a name to its dot, which matters where names had to make room for each other.
+            # A thin line connects a name with its dot, because overlapping names were moved.
             axes.annotate(
                 name,
                 xy=(minutes, reached),

@@ -1,5 +1,4 @@
-"""The methods here beside what others printed for the same comparison: how far each is from random selection, and the
-order that they come in."""
+"""Comparison with published numbers: each method's difference to random selection, and the order of the methods."""
 
 from collections.abc import Sequence
 
@@ -9,12 +8,12 @@ from moso.report.experiments.experiment_tables import Finished, entries_of
 from moso.report.text_table import TextTable
 from moso.report.wording import percent
 
-# Of fewer an order says nothing.
+# Fewest methods whose order is compared.
 _ORDERED = 3
 
 
 def published_tables(finished: Sequence[Finished], published: Published | None) -> list[TextTable]:
-    """A line a method that both have: its difference to random selection, here and there, and Spearman's of the two."""
+    """Return a table of one line per common method: difference to random selection here and published, and Spearman."""
     if published is None:
         return []
     rows = compared(entries_of(finished))
@@ -39,7 +38,7 @@ def published_tables(finished: Sequence[Finished], published: Published | None) 
 
 
 def _differences(rows: Sequence[Row], ratio: float, published: Published) -> dict[str, float]:
-    """Paired differences to the better random selection, of the methods that others have as well."""
+    """Return the paired differences to the better random selection, of the methods with published results."""
     own = {
         row.entry.method: row.against_random.value
         for row in rows
@@ -54,7 +53,7 @@ def _pair(name: str, here: dict[str, float], published: Published, ratio: float)
 
 
 def _order(here: dict[str, float], published: Published, ratio: float) -> str:
-    from scipy.stats import spearmanr  # takes half a second
+    from scipy.stats import spearmanr  # imported here: it takes half a second
 
     there = published.removed[ratio]
     return f"{float(spearmanr(list(here.values()), [there[name] for name in here]).statistic):.2f}"

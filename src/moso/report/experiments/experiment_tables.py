@@ -1,4 +1,4 @@
-"""What the table of an experiment says, as tables to read: means, spreads, seeds, and paired differences to random."""
+"""The results of an experiment as tables of text: means, spreads, seeds, and paired differences to random selection."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,19 +17,19 @@ from moso.report.text_table import TextTable
 from moso.report.wording import SEVERAL, duration, percent
 
 Row = Mapping[str, Any]
-MOSO = "moso"  # what the names of all its combinations begin with
+MOSO = "moso"  # prefix of the names of all MoSo scores
 
 
 @dataclass(frozen=True)
 class Finished:
-    """The finished cells of an experiment: what was declared, and its line in the table."""
+    """A finished cell of an experiment: its declaration, and its row of the table."""
 
     cell: Cell
     row: Row
 
     @property
     def label(self) -> str:
-        """The line it belongs to where arms are an axis."""
+        """Name of the line that the cell belongs to, in plots along an axis of arms."""
         method, selector = self.cell.retraining.method, self.cell.retraining.selector
         name = entries([self.row])[0].name
         for contender in self.cell.arm.contenders:
@@ -40,7 +40,7 @@ class Finished:
 
 
 def by_arm(finished: Sequence[Finished]) -> dict[str, list[Finished]]:
-    """Finished cells by the name of their arm; arms of one name are one."""
+    """Group finished cells by the name of their arm; arms of the same name are merged."""
     found: dict[str, list[Finished]] = {}
     for one in finished:
         found.setdefault(one.cell.arm.name, []).append(one)
@@ -48,19 +48,19 @@ def by_arm(finished: Sequence[Finished]) -> dict[str, list[Finished]]:
 
 
 def entries_of(finished: Sequence[Finished]) -> list[Entry]:
-    """Seeds gathered, all data first, then as declared; what not every ratio has is not moved up by those that do."""
+    """Gather finished cells by seeds: all data first, then methods in the declared order, each by ascending ratio."""
     found = entries(with_unique_names([one.row for one in finished]))
     names = list(dict.fromkeys(entry.name for entry in found))
     return sorted(found, key=lambda entry: (entry.method != FULL, names.index(entry.name), entry.ratio))
 
 
 def split_of(finished: Sequence[Finished]) -> str:
-    """What their accuracies were measured on."""
+    """Return the name of the split on which the accuracies were measured."""
     return " and ".join(dict.fromkeys(place_of(one.cell.arm.data).split for one in finished))
 
 
 def ratio_tables(finished: Sequence[Finished]) -> list[TextTable]:
-    """A table an arm: a line a contender, at every ratio what it reached and how far from random selection that is."""
+    """Return one table per arm: one line per contender, with its metric and its difference to random at every ratio."""
     return [_ratio_table(name, own) for name, own in by_arm(finished).items()]
 
 
@@ -87,9 +87,9 @@ def _ratio_table(name: str, finished: Sequence[Finished]) -> TextTable:
 
 
 def duel_tables(finished: Sequence[Finished]) -> list[TextTable]:
-    """A table an arm and ratio: how far each combination of MoSo is above each other method, paired over seeds.
+    """Return one table per arm and ratio: paired differences of each MoSo score to each other method.
 
-    Only where there are other methods, and seeds enough for an interval.
+    Tables without other methods, or without at least two common seeds, are left out.
     """
     tables = []
     for arm, own in by_arm(finished).items():
@@ -117,12 +117,12 @@ def _duel(one: Entry, other: Entry, test: int, beside: int) -> str:
 
 
 def reached_text(entry: Entry) -> str:
-    """Mean, spread and number of seeds."""
+    """Format mean, standard deviation and number of seeds."""
     return spread_text(entry.line.values)
 
 
 def spread_text(values: Sequence[float]) -> str:
-    """Mean, standard deviation and number of some values; nothing where there are none."""
+    """Format mean, standard deviation and number of values; empty without values."""
     if not values:
         return ""
     spread = f" ± {np.std(values, ddof=1):.2f}" if len(values) > 1 else ""
@@ -130,7 +130,7 @@ def spread_text(values: Sequence[float]) -> str:
 
 
 def difference_text(difference: PairedDifference | None) -> str:
-    """A difference with its interval; starred where the verdict is better or worse."""
+    """Format a difference with its interval, starred if the verdict is better or worse; empty for None."""
     if difference is None:
         return ""
     if difference.pairs < 2:
@@ -139,17 +139,26 @@ def difference_text(difference: PairedDifference | None) -> str:
 
 
 def along(finished: Sequence[Finished]) -> dict[str, dict[float, dict[int, float]]]:
-    """What every line reached at every arm's value under each seed; arms without a value stand at none."""
+    """Return the results by line, value of the arm and seed; arms without a value are left out."""
     found: dict[str, dict[float, dict[int, float]]] = {}
     for one in finished:
         if one.cell.arm.value is not None:
-            # Random selection is the same cell in every series: a seed counts once.
+            # Random selection is the same cell in every series; keyed by seed, it counts once.
             found.setdefault(one.label, {}).setdefault(one.cell.arm.value, {})[one.row["seed"]] = one.row["value"]
     return found
 
 
 def axis_tables(finished: Sequence[Finished], axis: str, reference: Mapping[str, float]) -> list[TextTable]:
-    """A line a contender, a column a value of the axis; then paired differences: to random, and along the axis."""
+    """Return tables with one line per contender and one column per value of the axis.
+
+    Args:
+        finished: The finished cells.
+        axis: Name of the axis.
+        reference: The paper's numbers by value of the axis.
+
+    Returns:
+        The accuracies, the paired differences to random selection, and those to the first value of the axis.
+    """
     lines = along(finished)
     values = sorted({value for own in lines.values() for value in own})
     texts = [
@@ -181,7 +190,7 @@ def axis_tables(finished: Sequence[Finished], axis: str, reference: Mapping[str,
 def _against_first(
     lines: Mapping[str, Mapping[float, Mapping[int, float]]], values: Sequence[float], axis: str, test: int
 ) -> list[TextTable]:
-    """Paired differences to the axis's first value; not where random selection changes too: that is another task."""
+    """Return paired differences to the first value of the axis; none if random selection changes along it."""
     random = [list(own.values()) for name, own in lines.items() if name.startswith(RANDOM)]
     if len(values) < 2 or not random or any(seeds != own[0] for own in random for seeds in own):
         return []
@@ -200,7 +209,7 @@ def _against_first(
 
 
 def class_accuracies(finished: Sequence[Finished]) -> dict[str, NDArray[np.float64]]:
-    """Accuracy of every class in %, the mean over seeds, `[classes]`, by contender; all data is `all data`."""
+    """Return the accuracy of every class in %, the mean over seeds, ``[classes]`` by contender and for `all data`."""
     found: dict[str, list[Any]] = {}
     for one in finished:
         name = entries([one.row])[0].name
@@ -209,7 +218,7 @@ def class_accuracies(finished: Sequence[Finished]) -> dict[str, NDArray[np.float
 
 
 def class_tables(finished: Sequence[Finished], reference: Mapping[str, float]) -> list[TextTable]:
-    """Spearman between the classes' accuracies before and after pruning, and the classes that lost most and least."""
+    """Return Spearman's correlation of class accuracies before and after pruning, and the changes of the classes."""
     means = class_accuracies(finished)
     before = means.pop("all data", None)
     if before is None:
@@ -217,7 +226,7 @@ def class_tables(finished: Sequence[Finished], reference: Mapping[str, float]) -
     texts = []
     for name, after in means.items():
         change = after - before
-        from scipy.stats import spearmanr  # takes half a second
+        from scipy.stats import spearmanr  # imported here: it takes half a second
 
         rank = float(spearmanr(before, after).statistic)
         texts.append([name, f"{rank:.3f}", f"{change.mean():+.1f}", f"{change.min():+.1f}", f"{change.max():+.1f}"])
@@ -228,7 +237,7 @@ def class_tables(finished: Sequence[Finished], reference: Mapping[str, float]) -
 
 
 def detection_tables(finished: Sequence[Finished]) -> list[TextTable]:
-    """A table an arm whose wrong labels are known: how well scores find them, and how many are kept."""
+    """Return one table per arm with known wrong labels: how well scores find them, and how many are kept."""
     found = []
     for name, own in by_arm(finished).items():
         rows = with_unique_names([one.row for one in own if "wrong_kept" in one.row])
@@ -258,12 +267,12 @@ def detection_tables(finished: Sequence[Finished]) -> list[TextTable]:
 
 
 def cost_seconds(row: Row) -> float:
-    """What it took to know which samples stay: surrogates, references, measuring, choosing."""
+    """Return the seconds before retraining: surrogates, references, measuring, choosing."""
     return float(row["seconds"].get("surrogates", 0.0) + row["seconds"].get("method", 0.0))
 
 
 def cost_tables(finished: Sequence[Finished]) -> list[TextTable]:
-    """What every method takes before retraining, and what it reaches."""
+    """Return a table of each method's cost before retraining, and its metric."""
     taken: dict[str, list[float]] = {}
     found = [entry for entry in entries_of(finished) if entry.method != FULL]
     for one in finished:

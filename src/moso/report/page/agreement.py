@@ -1,6 +1,6 @@
-"""How scores agree: with each other, with themselves under other seeds, and with labels that are known to be wrong.
+"""Agreement of scores with each other, with themselves under other seeds, and with labels known to be wrong.
 
-And how retrained networks agree with the test, class by class.
+Also the test accuracy of retrained networks per class.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from moso.results.reading import Run
 
 
 def score_agreement(run: Run) -> dict[str, Any] | None:
-    """Rank correlations of all scores that mean something, and a row about each; None before there are any."""
+    """Return the rank correlations of all meaningful scores, and one row per score; None if there are no scores yet."""
     values = {name: one for name, one in plotted_scores(run).items() if np.isfinite(one).all()}
     if not values:
         return None
@@ -38,7 +38,7 @@ def score_agreement(run: Run) -> dict[str, Any] | None:
 def _row(
     name: str, values: NDArray[np.float64], drawn: NDArray[np.bool_] | None, others: list[NDArray[np.float64]]
 ) -> dict[str, str]:
-    # A constant column has no ranks to correlate.
+    # The rank correlation of a constant column is undefined.
     usable = [other for other in others if np.ptp(values) > 0 and np.ptp(other) > 0 and np.isfinite(other).all()]
     seeds = [float(rank_correlations({"own": values, "other": other}).values[0, 1]) for other in usable]
     found = ""
@@ -57,7 +57,11 @@ def _row(
 
 
 def class_accuracy(run: Run) -> tuple[list[dict[str, Any]], Columns]:
-    """What each row of the column is, and the column: accuracy in % of every class over all seeds, NaN if untested."""
+    """Return the accuracy of every class in %, summed over seeds.
+
+    Returns:
+        What each row is (method, key, ratio), and the column ``[rows, classes]``; NaN for classes without test samples.
+    """
     gathered: dict[tuple[str, str, float], tuple[np.ndarray, np.ndarray]] = {}
     for cell in with_unique_names(run.evaluation()):
         if "class_correct" not in cell:

@@ -1,4 +1,4 @@
-"""Everything the page knows of a run: a small JSON part, and columns that are read when they are asked for."""
+"""The content of a run's page: a small JSON part, and columns that are read on demand."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,13 +25,19 @@ from moso.results.reading import Run
 from moso.version import __version__
 
 Mode = Literal["file", "served"]
-# Selectors that are orders of the samples, which the page computes itself at any ratio.
+# Selectors that only sort the samples; the page computes them itself at any ratio.
 IN_PAGE = ("top", "bottom", "balanced", "proportional", "median")
 
 
 @dataclass(frozen=True)
 class Content:
-    """What a run's page is made of; `about` is small, whatever the number of samples."""
+    """The content of a run's page.
+
+    Attributes:
+        about: The JSON part; small whatever the number of samples.
+        columns: The columns by name.
+        shown: Previews of the samples; None before there are scores.
+    """
 
     run: Run
     about: dict[str, Any]
@@ -40,16 +46,16 @@ class Content:
 
     @property
     def samples(self) -> int:
-        """How many samples there are to look at; 0 before they are scored."""
+        """Number of samples on the page; 0 before they are scored."""
         return int(self.about["samples"])
 
     def score(self, name: str) -> NDArray[np.float64]:
-        """A score by name, in dataset order."""
+        """Return a score by name, in data set order, shape ``[samples]``."""
         return np.asarray(self.columns[f"score/{name}"].read())
 
     @cached_property
     def importance(self) -> NDArray[np.int64]:
-        """All positions, those first that a person wants to see."""
+        """All positions, in the order in which samples get room in a page of limited size."""
         table = self.run.table()
         labels = table["label"].to_numpy() if self.run.task.by_class else None
         doubted = np.zeros(self.samples, dtype=bool)
@@ -60,7 +66,7 @@ class Content:
 
 
 def gather(run: Run) -> Content:
-    """What there is to know about a run, finished or not."""
+    """Gather the content of a run's page, whether the run is finished or not."""
     described = run.manifest.get("dataset", {})
     task = run.task
     about, columns = sample_columns(run)
@@ -105,7 +111,7 @@ def _note(shown: SamplePreview | None) -> str:
 
 
 def _source_labels(shown: SamplePreview, columns: Columns, classes: int) -> Columns:
-    """What the source labels every sample, where that is another class than it was trained with for some."""
+    """Return the column of the source's labels, if they differ from the training labels for any sample."""
     labels = shown.source_labels()
     if labels is None or "label" not in columns or (labels == np.asarray(columns["label"].read())).all():
         return {}
@@ -113,18 +119,18 @@ def _source_labels(shown: SamplePreview, columns: Columns, classes: int) -> Colu
 
 
 def _methods(run: Run, about: dict[str, Any]) -> list[dict[str, Any]]:
-    """What can be chosen in the page: methods that selected something, and every score on its own."""
+    """Return the choices of the page: methods with selections, and every score by itself."""
     names = dict.fromkeys([*about["scores"], *(one["method"] for one in about["selections"])])
     found = []
     for name in names:
         score = name if name in about["scores"] else score_of(name)
-        # The shortest is the one with the fewest settings of its own.
+        # The shortest key has the fewest settings that differ from the defaults.
         own = min((one["key"] for one in about["selections"] if one["method"] == name), key=len, default=None)
         try:
             method = find_method(name)
             choice = run.configuration.choice(name)
             described, own = method.description, own or selector_key(choice.selector.name, choice.parameters)
-        except MosoError:  # a score or a list of the user's own
+        except MosoError:  # not a method of ours but the user's own score or list
             described, own = "", own or "top"
         if score in about["scores"] or own is not None:
             found.append(
@@ -139,7 +145,7 @@ def _methods(run: Run, about: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _choice(run: Run) -> dict[str, Any]:
-    """What the page opens with: the best pair, at the ratio that the headline speaks of."""
+    """Return the choice that the page opens with: the best pair, at the ratio of the headline."""
     method, selector = main_pair(run)
     best = best_rows(run)
     ratio = headline_comparison(best)[0].entry.ratio if best else run.configuration.ratios[0]

@@ -1,4 +1,4 @@
-"""What a run found, in sentences and small tables; nothing here knows HTML."""
+"""The findings of a run as sentences and small tables, without HTML."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,7 +25,7 @@ Pair = tuple[str, str]
 
 
 def overview(run: Run) -> dict[str, Any]:
-    """The headline, what is missing, accuracies and costs."""
+    """Return the headline, the missing stages, accuracies and costs."""
     rows, best = ordered_lines(run), best_rows(run)
     return {
         "name": data_name(run.configuration.dataset),
@@ -38,13 +38,13 @@ def overview(run: Run) -> dict[str, Any]:
 
 
 def headline_of(run: Run) -> str:
-    """What came out of a run, in two sentences, for the page and the terminal."""
+    """Return the result of a run in two sentences, for the page and the terminal."""
     samples = run.manifest.get("dataset", {}).get("train", 0)
     return headline(best_rows(run), data_name(run.configuration.dataset), samples)
 
 
 def accuracy(run: Run, rows: Sequence[Line], best: Sequence[Row]) -> dict[str, Any]:
-    """Accuracy, or what takes its place: a line a pair with a point a ratio, and the best pair's standing at each."""
+    """Return the metric as one line per pair with one point per ratio, and the best pair's comparison at each ratio."""
     measure, c = rows[0].measure, run.configuration
     single = all(len(row.values) == 1 for row in rows)
     of_seeds = "one seed" if single else f"mean ± standard deviation of {seeds_of(rows)}"
@@ -90,13 +90,13 @@ def _comparison(one: Row) -> dict[str, Any]:
 
 
 def seeds_of(rows: Sequence[Line]) -> str:
-    """How many seeds stand behind the numbers, honestly where it is not the same for all."""
+    """Return the number of seeds behind the numbers in words; a range if it is not the same for all."""
     counts = sorted({len(row.values) for row in rows})
     return count_of(counts[0], "seed") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
 
 
 def main_pair(run: Run) -> Pair:
-    """The method and selector the page opens with: the most accurate over all ratios, or else the run's first."""
+    """Return the method and selector that the page opens with: the best over all ratios, or else the run's first."""
     scored: dict[Pair, list[float]] = {}
     keys = {(cell["method"], cell["selector"]): cell["key"] for cell in with_unique_names(run.evaluation())}
     for row in ordered_lines(run):
@@ -111,17 +111,18 @@ def main_pair(run: Run) -> Pair:
 
 
 def score_of(method: str) -> str | None:
-    """The score a method ranks by; None for one that has none. A score of the user's own is its own method.
+    """Return the name of the score that a method ranks by; None if it has none. A user's own score is its own method.
 
-    >>> score_of("moso"), score_of("my-own")
-    ('moso', 'my-own')
+    Example:
+        >>> score_of("moso"), score_of("my-own")
+        ('moso', 'my-own')
     """
     known = methods().get(method)
     return method if known is None else known.score
 
 
 def cost(run: Run) -> dict[str, Any] | None:
-    """What pruning cost and what a training takes at each ratio, in seconds; None before anything was computed."""
+    """Return the cost of pruning, and of training at each ratio, in seconds; None before anything was computed."""
     spent = costs(run.directory, run.configuration)
     if not spent.surrogates and not spent.scoring and not spent.retraining:
         return None
@@ -154,7 +155,7 @@ def cost(run: Run) -> dict[str, Any] | None:
 
 
 def missing(run: Run, rows: Sequence[Line]) -> list[str]:
-    """What a finished run has and this one has not, a sentence each."""
+    """Return one sentence per part that a finished run has and this run has not."""
     manifest, c = run.manifest, run.configuration
     if "dataset" not in manifest:
         return ["The run has not begun: its data was never opened."]

@@ -1,4 +1,4 @@
-"""What goes into a page of limited size, and what is left out first: histories, then further scores, then pictures."""
+"""Packing of a page into a limited size. Histories are left out first, then further scores, then pictures."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -11,17 +11,25 @@ from moso.report.page.page_columns import Block, Column, smallest
 from moso.report.page.thumbnails import NO_TILE, make_album
 from moso.report.wording import count_of
 
-# The share of the page that curves of single samples may take before pictures get theirs.
+# The largest share of the page for per-sample curves, which are packed before pictures.
 _HISTORIES = 0.3
 # Base64 writes three bytes as four.
 _GROWTH = 4 / 3
-# What a block needs beside its text: its element, and its entry in the JSON part.
+# Bytes of a block beside its text: its HTML element, and its entry in the JSON part.
 _OVERHEAD = 200
 
 
 @dataclass
 class Packed:
-    """The blocks of a page with their names, and what the page has to know about them."""
+    """The blocks of a page by name, and the JSON part that describes them.
+
+    Attributes:
+        room: Bytes that are left.
+        about: Entries of the JSON part.
+        blocks: Names and blocks.
+        columns: Descriptions of the packed columns by name.
+        left_out: Sentences about what did not fit.
+    """
 
     room: int
     about: dict[str, Any] = field(default_factory=dict)
@@ -30,9 +38,9 @@ class Packed:
     left_out: list[str] = field(default_factory=list)
 
     def add(self, name: str, column: Column, room: float | None = None) -> bool:
-        """Take a column in, if it fits."""
+        """Pack a column if it fits into `room` bytes; return whether it does."""
         room = self.room if room is None else min(room, self.room)
-        if column.size * 0.5 > room:  # not even a good compression would do
+        if column.size * 0.5 > room:  # too large even with good compression
             return False
         block = Block.of(column.content())
         if len(block.text) + _OVERHEAD > room:
@@ -42,7 +50,7 @@ class Packed:
         return True
 
     def add_sheet(self, number: int, content: bytes) -> None:
-        """Take a sheet of pictures in; it is compressed already."""
+        """Pack a sheet of pictures, without further compression."""
         self._take(f"sheet/{number}", Block.of(content, compress=False))
 
     def _take(self, name: str, block: Block) -> None:
@@ -51,7 +59,7 @@ class Packed:
 
 
 def pack(content: Content, room: int) -> Packed:
-    """As much of a run as `room` bytes of text allow, most important first."""
+    """Pack as much of a run as fits into `room` bytes of text, most important parts first."""
     packed, limit = Packed(room), room
     scores = [f"score/{name}" for name in content.about["scores"]]
     first = [name for name in ("id", "by-id", "label", "answer", "answers", "partition") if name in content.columns]
@@ -93,7 +101,7 @@ def _named(columns: Iterable[str]) -> list[str]:
 
 
 def _add_shown(packed: Packed, content: Content) -> dict[str, Any]:
-    """Pictures, texts or rows of numbers, of as many samples as fit."""
+    """Pack pictures, texts or rows of numbers, of as many samples as fit; return what the page must know about them."""
     shown = content.shown
     if shown is None or shown.kind == "none":
         return {}

@@ -1,9 +1,9 @@
-"""report.html: one file that opens offline and lets a person look at what a run kept, what it dropped, and why.
+"""report.html: a single file that works offline and shows what a run kept, what it dropped, and why.
 
-The page is a program (`page/` in the repository, built into `assets/`) and the data it looks at: a small JSON part
-and columns of bytes. Everything that comes from data (class names, ids, texts) reaches the document as text, never
-as markup; the page forbids every request and every script but its own. The same run gives the same bytes, but for the
-seconds that its computations took.
+The page is a program (`page/` in the repository, built into `assets/`) with its data: a small JSON part and binary
+columns. Everything that comes from data (class names, ids, texts) reaches the document as text, never as markup; the
+page's Content-Security-Policy forbids all requests and all scripts but its own. The same run gives the same bytes,
+except for the measured seconds.
 """
 
 import base64
@@ -29,13 +29,24 @@ _SERVED = "img-src 'self'; connect-src 'self'"
 
 
 def write_report(run: Run, max_mb: float = MAX_MEGABYTES) -> Path:
-    """Write the page of a run, finished or not; returns its path. `max_mb` are millions of bytes.
+    """Write the page of a run, finished or not, to `report.html` in its directory.
 
-    >>> import moso, tempfile, numpy as np
-    >>> images, labels = np.random.default_rng(0).integers(0, 255, (40, 1, 8, 8)).astype("uint8"), np.arange(40) % 2
-    >>> pruned = moso.prune((images, labels), ratio=0.5, model="mlp-w8", recipe="quick", time_steps=2, partitions=1)
-    >>> write_report(pruned.run).name
-    'report.html'
+    Args:
+        run: The run.
+        max_mb: Largest size of the file, in millions of bytes.
+
+    Returns:
+        The path of the page.
+
+    Raises:
+        SettingInvalid: `max_mb` is too small for a page.
+
+    Example:
+        >>> import moso, tempfile, numpy as np
+        >>> images, labels = np.random.default_rng(0).integers(0, 255, (40, 1, 8, 8)).astype("uint8"), np.arange(40) % 2
+        >>> pruned = moso.prune((images, labels), ratio=0.5, model="mlp-w8", recipe="quick", time_steps=2, partitions=1)
+        >>> write_report(pruned.run).name
+        'report.html'
     """
     path = run.directory.root / "report.html"
     write_text(path, render(run, max_mb))
@@ -43,7 +54,11 @@ def write_report(run: Run, max_mb: float = MAX_MEGABYTES) -> Path:
 
 
 def render(run: Run, max_mb: float = MAX_MEGABYTES) -> str:
-    """The page as text, all of it."""
+    """Return the page as text.
+
+    Raises:
+        SettingInvalid: `max_mb` (in millions of bytes) is too small for a page.
+    """
     content = gather(run)
     room = int(max_mb * 1e6) - len(shell(content.about, "file").encode())
     if room < 0:
@@ -53,13 +68,19 @@ def render(run: Run, max_mb: float = MAX_MEGABYTES) -> str:
 
 
 def shell(about: dict[str, Any], mode: Mode, blocks: Iterable[tuple[str, Block]] = ()) -> str:
-    """The document: the program, its style, what it knows, and in a file the data itself."""
+    """Return the HTML document: program, style, JSON part, and in a file the data blocks.
+
+    Args:
+        about: The JSON part.
+        mode: ``"file"`` or ``"served"``.
+        blocks: Names and blocks of the data; none for a served page, which requests its data.
+    """
     data = "\n".join(_element(html.escape(name), block) for name, block in blocks)
-    # One pass, so that nothing that comes from data is looked at for marks.
+    # A single pass over the template, so that placeholders inside the data are never expanded.
     parts = {
         "policy": policy(mode),
         "title": html.escape(f"Pruning {about['name']}"),
-        # Browsers ask a server for an icon whatever the page says; a file must not ask for anything.
+        # Browsers request an icon from a server in any case; a file must not request anything.
         "icon": '<link rel="icon" href="icon.svg">' if mode == "served" else "",
         "headline": html.escape(about["headline"]),
         "style": asset("page.css"),
@@ -77,7 +98,7 @@ def _element(name: str, block: Block) -> str:
 
 @cache
 def policy(mode: Mode) -> str:
-    """What a browser may do for the page: run this script, use this style, and in a file ask nobody for anything."""
+    """Return the Content-Security-Policy: only this script and style; in a file no requests at all."""
     return (
         f"default-src 'none'; script-src '{_hash(asset('page.js'))}'; style-src '{_hash(asset('page.css'))}'; "
         f"{_IN_A_FILE if mode == 'file' else _SERVED}; base-uri 'none'; form-action 'none'"
@@ -86,7 +107,7 @@ def policy(mode: Mode) -> str:
 
 @cache
 def asset(name: str) -> str:
-    """A file of the built page."""
+    """Return the text of a file of the built page."""
     return (resources.files("moso.report.page") / "assets" / name).read_text(encoding="utf-8")
 
 
@@ -95,7 +116,7 @@ def _hash(text: str) -> str:
 
 
 def _json(value: Any) -> str:
-    """JSON that cannot end the element it stands in, whatever a class is called.
+    """Encode a value as JSON that is safe inside a script element, whatever a class is called.
 
     >>> _json(["</script>"])
     '["\\\\u003c/script>"]'

@@ -1,4 +1,4 @@
-"""What was run, in words: the data, the method, the recipes, the machine."""
+"""The settings of a run in words: the data, the method, the recipes, the machine."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ Rows = list[tuple[str, str]]
 
 
 def what_was_run(run: Run) -> dict[str, Any]:
-    """Facts in a few words, tables of names and values, and the configuration itself."""
+    """Return facts in a few words, tables of names and values, and the configuration as TOML."""
     return {
         "facts": facts(run),
         "settings": settings(run),
@@ -20,7 +20,7 @@ def what_was_run(run: Run) -> dict[str, Any]:
 
 
 def facts(run: Run) -> list[str]:
-    """The run in a few words."""
+    """Return the run in a few short phrases."""
     c, described = run.configuration, run.manifest.get("dataset")
     found = []
     if described:
@@ -35,7 +35,7 @@ def facts(run: Run) -> list[str]:
 
 
 def settings(run: Run) -> list[tuple[str, Rows]]:
-    """What was run, in tables of names and values."""
+    """Return the settings of the run as titled tables of names and values."""
     c, described = run.configuration, run.manifest.get("dataset", {})
     data = [("data set", "in memory" if c.dataset == CUSTOM else c.dataset)]
     if described:
@@ -75,7 +75,7 @@ def _input(described: dict[str, Any]) -> str:
 
 
 def recipes(run: Run) -> list[tuple[str, str, str]]:
-    """Every setting of training: its name, the surrogates' value, the retrainings' value."""
+    """Return every training setting: its name, the surrogates' value, the retrainings' value."""
     c = run.configuration
     names = c.surrogate.model_dump() | c.retraining.model_dump()
     return [

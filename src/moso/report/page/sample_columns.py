@@ -1,4 +1,4 @@
-"""What the page knows of every sample: id, label, partition, scores, what was kept, and what networks said of it."""
+"""Per-sample columns of the page: id, label, partition, scores, kept or not, and out-of-sample predictions."""
 
 from functools import partial
 from pathlib import Path
@@ -18,9 +18,9 @@ from moso.results.selections import read_selection
 from moso.tasks import Task
 
 Columns = dict[str, Column]
-# Rows of a memory map that are looked at together.
+# Rows of a memory map that are read at a time.
 _BLOCK = 65_536
-# Beyond this a whole number is no longer exact as a browser's number.
+# Whole numbers from here on are not exact in JavaScript, whose numbers are float64.
 _EXACT = 2**53
 NO_PREDICTIONS = (
     "What networks predict for samples they did not train on is recorded by moso suspects, and where a method asks for "
@@ -29,7 +29,7 @@ NO_PREDICTIONS = (
 
 
 def sample_columns(run: Run) -> tuple[dict[str, Any], Columns]:
-    """The columns, one value a sample in dataset order, and what is said about them; none before there are scores."""
+    """Return the description of the per-sample columns, and the columns in data set order; none without scores."""
     scores = {name: values for name, values in run.scores().items() if np.isfinite(values).all()}
     if not scores:
         return {"scores": [], "selections": [], "ids": "range"}, {}
@@ -65,10 +65,11 @@ def sample_columns(run: Run) -> tuple[dict[str, Any], Columns]:
 
 
 def id_column(ids: pa.Array) -> tuple[str, Column | None]:
-    """Ids as a browser can hold them: `range` needs none, `numbers` are float64, everything else is text.
+    """Encode ids for a browser: `range` needs no column, `numbers` are float64, everything else is text.
 
-    >>> id_column(pa.array([0, 1, 2]))[0], id_column(pa.array([5, 3]))[0], id_column(pa.array(["a"]))[0]
-    ('range', 'numbers', 'texts')
+    Example:
+        >>> id_column(pa.array([0, 1, 2]))[0], id_column(pa.array([5, 3]))[0], id_column(pa.array(["a"]))[0]
+        ('range', 'numbers', 'texts')
     """
     if pa.types.is_integer(ids.type):
         values = ids.to_numpy()
@@ -80,17 +81,18 @@ def id_column(ids: pa.Array) -> tuple[str, Column | None]:
 
 
 def order_by_id(ids: NDArray[Any]) -> NDArray[np.int64] | None:
-    """The positions of samples in the order in which ties are broken; None where it is the order they come in.
+    """Return positions in the order that breaks ties; None if it is the order of the data.
 
-    >>> order_by_id(np.array(["b", "a"])), order_by_id(np.array([3, 7]))
-    (array([1, 0]), None)
+    Example:
+        >>> order_by_id(np.array(["b", "a"])), order_by_id(np.array([3, 7]))
+        (array([1, 0]), None)
     """
     order: NDArray[np.int64] = np.unique(ids, return_index=True)[1]
     return None if (np.diff(order) > 0).all() else order
 
 
 def _answers(labels: pa.Array, task: Task) -> Columns:
-    """The column of answers as the task wrote it: classes, numbers, lists of numbers, texts, or nothing."""
+    """Return the column of answers as the task wrote it: classes, numbers, lists of numbers, texts, or nothing."""
     count = len(labels)
     if task.by_class:
         return {"label": Column(smallest(len(task.classes)), count, labels.to_numpy)}
@@ -107,7 +109,7 @@ def _numbers(row: list[Any]) -> str:
 
 
 def _suspected(path: Path, ids: pa.ChunkedArray) -> NDArray[np.bool_] | None:
-    """Whom `moso suspects` named; None where it was not asked."""
+    """Return which samples `moso suspects` named; None if it was not run."""
     if not path.exists():
         return None
     named = pq.read_table(path, columns=["id"])["id"].cast(ids.type)
@@ -134,7 +136,7 @@ def _predictions(home: Path, count: int, labels: NDArray[np.int64] | None) -> Co
 
 
 def _selections(run: Run, count: int) -> tuple[list[dict[str, Any]], Columns]:
-    """What the first seed selected: what made each selection, and whom it keeps."""
+    """Return the selections of the first seed: the description and the mask of kept samples of each."""
     root = run.directory.root
     about: list[dict[str, Any]] = []
     columns: Columns = {}

@@ -1,4 +1,4 @@
-"""What the page shows of one sample's history: its score at each time step, its dynamics, its place among features."""
+"""The history of single samples on the page: scores at each time step, dynamics, and neighbours in feature space."""
 
 from functools import cache, partial
 from typing import Any
@@ -17,8 +17,8 @@ from moso.results.reading import Run
 from moso.scores import agreement
 
 REFERENCE = "reference-00"
-# Dynamics that people read, first those that say most, and the range in which a page without a server draws them;
-# None: as far as they go.
+# Dynamics that the page shows, most informative first, with the range of their quantisation; None: from their
+# minimum to their maximum.
 _CURVES: dict[str, tuple[float, float] | None] = {
     "probability": (0.0, 1.0),
     "correct": (0.0, 255.0),
@@ -36,14 +36,14 @@ NO_FEATURES = (
     "Neighbours need features, which are recorded where a method compares them, for example "
     "moso score RUN --method moderate."
 )
-# Numbers a sample that stand for its features in a page without a server.
+# Dimensions per sample of the sketched features in a page without a server.
 SKETCH = 32
-# Samples that the directions of the sketch are found from.
+# Samples from which the principal directions of the sketch are computed.
 _FITTED = 10_000
 
 
 def evidence_columns(run: Run) -> tuple[dict[str, Any], Columns]:
-    """Step terms, dynamics and features, where recorded, and a sentence on what would record them where not."""
+    """Return recorded step terms, dynamics and features as columns, and for each missing kind how to record it."""
     count = run.manifest["dataset"]["train"]
     steps, about = _steps(run, count), {"dynamics": NO_DYNAMICS, "features": NO_FEATURES}
     columns = {} if steps is None else {"steps": steps}
@@ -62,13 +62,13 @@ def evidence_columns(run: Run) -> tuple[dict[str, Any], Columns]:
 
 
 def steps_of(run: Run) -> list[list[int]]:
-    """The recorded time steps of each partition that has any."""
+    """Return the recorded time steps of each partition, ascending."""
     folders = [run.directory.root / "terms" / part_name(part) for part in range(run.configuration.partitions)]
     return [sorted(int(path.stem.removeprefix("step-")) for path in one.glob("step-*.npz")) for one in folders]
 
 
 def agreements(run: Run, part: int) -> NDArray[np.float64]:
-    """`eta_t a_t(z)` of one partition, `[steps, samples]`: what scores of the MoSo family average."""
+    """Return `eta_t a_t(z)` of one partition, the values that MoSo's scores average; shape ``[steps, samples]``."""
     folder = run.directory.root / "terms" / part_name(part)
     found = [agreement(read_terms(path), run.configuration.form) for path in sorted(folder.glob("step-*.npz"))]
     return np.stack(found)
@@ -91,11 +91,11 @@ def _steps(run: Run, count: int) -> Column | None:
 
 
 def recorded_dynamics(run: Run) -> Dynamics | None:
-    """The dynamics of the network that was trained on all samples; None where there are none, or not all yet."""
+    """Return the dynamics of the network that was trained on all samples; None if they are missing or incomplete."""
     folder = run.directory.root / "dynamics" / REFERENCE
     try:
         return Dynamics.open(folder) if folder.exists() else None
-    except MosoError:  # begun and not finished
+    except MosoError:  # the recording is incomplete
         return None
 
 
@@ -118,18 +118,19 @@ def _dynamics(run: Run, count: int) -> Columns:
 
 
 def sketched(features: NDArray[Any]) -> NDArray[np.int8]:
-    """Features in few numbers of a byte each, `[n, numbers]`: their largest principal directions, one scale for all.
+    """Compress features to one byte per principal component, with one scale for all; shape ``[n, dimensions]``.
 
-    Distances between rows are kept as well as so few numbers can; the page says that its neighbours are approximate.
+    Distances between rows are kept approximately; the page says that its neighbours are approximate.
 
-    >>> rows = np.random.default_rng(0).normal(size=(100, 8)).astype(np.float32)
-    >>> sketched(rows).shape, int(np.abs(sketched(rows)).max())
-    ((100, 8), 127)
+    Example:
+        >>> rows = np.random.default_rng(0).normal(size=(100, 8)).astype(np.float32)
+        >>> sketched(rows).shape, int(np.abs(sketched(rows)).max())
+        ((100, 8), 127)
     """
     chosen = np.asarray(features[:: max(1, len(features) // _FITTED)], dtype=np.float64)
     centre = chosen.mean(axis=0)
     _, vectors = np.linalg.eigh((chosen - centre).T @ (chosen - centre))
-    # eigh leaves the sign open: the same features must give the same page.
+    # eigh leaves the signs undetermined; fix them, so that the same features give the same page.
     signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])])
     directions = ((vectors * signs)[:, ::-1][:, :SKETCH]).astype(np.float32)
     flat = (np.asarray(features, dtype=np.float32) - centre.astype(np.float32)) @ directions
@@ -138,10 +139,11 @@ def sketched(features: NDArray[Any]) -> NDArray[np.int8]:
 
 
 class Nearest:
-    """The nearest samples by Euclidean distance of features, exactly, block by block over a memory map.
+    """Exact nearest samples by Euclidean distance of features, block by block over a memory map.
 
-    >>> Nearest(np.array([[0.0], [5.0], [1.0], [9.0]]))(0, 2).tolist()
-    [2, 1]
+    Example:
+        >>> Nearest(np.array([[0.0], [5.0], [1.0], [9.0]]))(0, 2).tolist()
+        [2, 1]
     """
 
     def __init__(self, features: NDArray[Any], block: int = 65_536) -> None:
@@ -149,7 +151,7 @@ class Nearest:
         self.block = block
 
     def __call__(self, position: int, count: int) -> NDArray[np.int64]:
-        """The `count` samples nearest to one, itself left out, nearest first."""
+        """Return the `count` samples nearest to `position`, without itself, nearest first."""
         own = np.asarray(self.features[position], dtype=np.float32)
         distances = np.concatenate(
             [

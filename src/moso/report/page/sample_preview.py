@@ -1,4 +1,4 @@
-"""What a person can look at of a sample: its picture, its text or its numbers, as the source has them."""
+"""Previews of samples for people: picture, text or numbers, as in the source."""
 
 from functools import cached_property
 from typing import Literal
@@ -21,9 +21,12 @@ WIDEST_ROW = 64
 
 
 class SamplePreview:
-    """The samples of a run by position; without `originals` there is nothing to look at, and `note` says why.
+    """The samples of a run by position, as the source has them.
 
-    `places: [samples]` is where the source has them.
+    Args:
+        originals: The source; None if it cannot be opened.
+        places: Position of each sample in the source, shape ``[samples]``.
+        note: Why there is nothing to show, if there is nothing.
     """
 
     def __init__(self, originals: Originals | None, places: NDArray[np.int64], note: str = "") -> None:
@@ -34,7 +37,7 @@ class SamplePreview:
 
     @classmethod
     def open(cls, run: Run) -> "SamplePreview":
-        """The samples of a run, found again where they came from."""
+        """Find the samples of a run in their source; on failure, return an empty preview whose note says why."""
         try:
             originals = Originals.open(run.configuration)
             return cls(originals, _found_again(run, originals))
@@ -43,7 +46,7 @@ class SamplePreview:
 
     @cached_property
     def kind(self) -> Kind:
-        """What samples are."""
+        """The kind of preview."""
         if self.samples is None:
             return "none"
         first = self._preview(0)
@@ -52,7 +55,7 @@ class SamplePreview:
         return "pictures" if first is not None or self.problems else "rows"
 
     def _preview(self, position: int) -> Image.Image | str | None:
-        """What the task shows of a sample; None where it has no picture or text, or can no longer be read."""
+        """Return the task's preview of a sample; None if it has no picture or text, or cannot be read any more."""
         if self.samples is None:
             return None
         try:
@@ -62,40 +65,44 @@ class SamplePreview:
             return None
 
     def picture(self, position: int) -> Image.Image | None:
-        """A sample's picture; None where it has none, or where it can no longer be read."""
+        """Return a sample's picture; None if it has none, or if it cannot be read any more."""
         found = self._preview(position)
         return None if isinstance(found, str) else found
 
     def text(self, position: int) -> str:
-        """A sample's text, or the beginning of a long one."""
+        """Return a sample's text, cut if it is long."""
         found = self._preview(position)
         return shortened(found) if isinstance(found, str) else ""
 
     @property
     def width(self) -> int:
-        """How many numbers of a row are shown."""
+        """Number of values per row that are shown."""
         return 0 if self.samples is None else min(WIDEST_ROW, int(np.prod(self.samples.shape)))
 
     def rows(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
-        """The first numbers of some samples, `[positions, width]`, in the source's units."""
+        """Return the first values of some samples in the source's units, shape ``[positions, width]``."""
         assert self.samples is not None
         read = self.samples.reader.read(self.places[positions])
         return np.asarray(read.reshape(len(positions), -1)[:, : self.width], dtype=np.float32)
 
     def source_labels(self) -> NDArray[np.int64] | None:
-        """The class index that the source gives every sample; None where it cannot be asked or has no classes."""
+        """Return the source's class index of every sample; None if the source is not available or has no classes."""
         if self.samples is None or not self.samples.task.by_class:
             return None
         return np.asarray(self.samples.labels[self.places])
 
 
 def _found_again(run: Run, originals: Originals) -> NDArray[np.int64]:
-    """Where the source has every sample; refused where one is gone, or of another class than when the run was made."""
+    """Return the position of every sample in the source.
+
+    Raises:
+        DataChanged: A sample is missing, or has another class than when the run was made.
+    """
     table, task = run.table(), run.task
     ids, source = table["id"].combine_chunks(), originals.samples
     found = pc.index_in(ids, source.ids.cast(ids.type))
     if found.null_count:
-        originals.position(ids[pc.index(pc.is_null(found), True).as_py()].as_py())  # which says what is missing
+        originals.position(ids[pc.index(pc.is_null(found), True).as_py()].as_py())  # raises an error that names it
     places: NDArray[np.int64] = found.to_numpy(zero_copy_only=False).astype(np.int64)
     if not task.by_class or run.configuration.labels is not None:
         return places
@@ -112,9 +119,10 @@ def _found_again(run: Run, originals: Originals) -> NDArray[np.int64]:
 
 
 def shortened(text: str) -> str:
-    """A text, or the beginning of a long one.
+    """Return a text, cut to `LONGEST_TEXT` characters if it is longer.
 
-    >>> shortened("Who was Galileo ?"), len(shortened("x" * 1000))
-    ('Who was Galileo ?', 600)
+    Example:
+        >>> shortened("Who was Galileo ?"), len(shortened("x" * 1000))
+        ('Who was Galileo ?', 600)
     """
     return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"

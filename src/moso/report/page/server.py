@@ -1,8 +1,8 @@
-"""`moso explore`: the page over all samples, however many, served to a browser on this machine.
+"""`moso explore`: the page over any number of samples, served to a browser on this machine.
 
-Nothing is written and no path is ever taken from a request: samples are asked for by their position, columns by their
-name. On the loopback interface only requests that name it as their host are answered, so that a stranger's web
-site cannot reach the server under a name of its own (DNS rebinding). Elsewhere the address begins with a token.
+Nothing is written and no path is ever taken from a request: samples are requested by position, columns by name. On the
+loopback interface only requests whose Host header is a loopback name are answered, so that a foreign web site cannot
+reach the server under its own name (DNS rebinding). On other interfaces the URL begins with a secret token.
 """
 
 import hmac
@@ -26,7 +26,7 @@ from moso.report.page.thumbnails import TINY
 from moso.results.reading import Run
 
 LARGEST_PICTURE = 1024
-# Pictures that are kept after they were asked for once.
+# Size of the cache of encoded pictures.
 _REMEMBERED = 4096
 _ICON = (
     b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle cx="8" cy="8" r="7" fill="#1d5fd1"/></svg>'
@@ -35,14 +35,23 @@ Reply = tuple[str, bytes]
 
 
 class Explorer(ThreadingHTTPServer):
-    """A server for one run's page; `address` is what to open.
+    """An HTTP server for one run's page; `address` is the URL to open.
 
-    >>> Explorer.is_loopback("127.0.0.1"), Explorer.is_loopback("::1"), Explorer.is_loopback("0.0.0.0")
-    (True, True, False)
+    Args:
+        run: The run.
+        host: Address to listen on.
+        port: Port to listen on; 0 takes any free port.
+
+    Raises:
+        PortUnavailable: The address or port cannot be used.
+
+    Example:
+        >>> Explorer.is_loopback("127.0.0.1"), Explorer.is_loopback("::1"), Explorer.is_loopback("0.0.0.0")
+        (True, True, False)
     """
 
     daemon_threads = True
-    # A second server must not silently take over a port that is in use.
+    # A second server must not silently share a port that is in use.
     allow_reuse_port = False
 
     def __init__(self, run: Run, host: str = "127.0.0.1", port: int = 0) -> None:
@@ -63,26 +72,26 @@ class Explorer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """The page's address."""
+        """The URL of the page."""
         named = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(self.host, self.host)
         place = f"[{named}]" if ":" in named else named
         return f"http://{place}:{self.port}/{self.token + '/' if self.token else ''}"
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A browser that goes away in the middle of an answer is no error of anybody's."""
+        """Ignore connections that the browser closed during a reply; report other errors."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
     @staticmethod
     def is_loopback(host: str) -> bool:
-        """Whether only this machine can reach an address."""
+        """Return whether only this machine can reach an address."""
         try:
             return host == "localhost" or ipaddress.ip_address(host).is_loopback
         except ValueError:
             return False
 
     def admits(self, host: str) -> bool:
-        """Whether a request with this Host header may be answered."""
+        """Return whether a request with this Host header may be answered."""
         name = urlsplit(f"//{host}")
         try:
             fits = name.port in (self.port, None)
@@ -92,7 +101,7 @@ class Explorer(ThreadingHTTPServer):
 
 
 class Resources:
-    """What can be asked for, by the first part of the path; positions are whole numbers, names are columns."""
+    """The resources of the server by the first part of the path; positions are whole numbers, names are columns."""
 
     def __init__(self, content: Content) -> None:
         self.content = content
@@ -110,7 +119,7 @@ class Resources:
         self.picture = lru_cache(_REMEMBERED)(self._picture)
 
     def find(self, path: str, asked: dict[str, str]) -> Reply | None:
-        """What a path below the page's address leads to; None where it leads nowhere."""
+        """Return the reply for a path below the page's URL; None if there is no such resource."""
         kind, _, rest = path.partition("/")
         if kind not in self.kinds or (kind == "" and rest):
             return None
@@ -120,13 +129,17 @@ class Resources:
             return None
 
     def position(self, text: str) -> int:
-        """A sample's position; a LookupError where there is none."""
+        """Parse a sample's position.
+
+        Raises:
+            LookupError: There is no such sample.
+        """
         if not (text.isascii() and text.isdigit()) or not int(text) < self.content.samples:
             raise LookupError(text)
         return int(text)
 
     def column(self, name: str, asked: dict[str, str]) -> Reply:
-        """A column's bytes, or one sample's part of it as float32."""
+        """Return a column's bytes, or the values of one sample as float32."""
         column = self.content.columns[name]
         if "sample" in asked:
             return "application/octet-stream", column.at(self.position(asked["sample"])).astype("<f4").tobytes()
@@ -146,17 +159,17 @@ class Resources:
         return "image/png" if lossless else "image/jpeg", stream.getvalue()
 
     def text(self, position: int) -> bytes:
-        """A sample's text."""
+        """Return a sample's text in UTF-8."""
         assert self.content.shown is not None
         return self.content.shown.text(position).encode("utf-8", "replace")
 
     def row(self, position: int) -> bytes:
-        """A sample's first numbers, float32."""
+        """Return a sample's first values as float32."""
         assert self.content.shown is not None
         return self.content.shown.rows(np.array([position])).astype("<f4").tobytes()
 
     def nearest(self, rest: str, asked: dict[str, str]) -> Reply:
-        """The positions nearest to a sample's, nearest first, uint32."""
+        """Return the positions of the nearest samples as uint32, nearest first."""
         nearest = self.content.columns["features"].nearest
         assert nearest is not None
         return "application/octet-stream", nearest(self.position(rest), number(asked, "count", 64)).astype(
@@ -165,17 +178,18 @@ class Resources:
 
 
 def number(asked: dict[str, str], name: str, default: int) -> int:
-    """A whole number from a query.
+    """Parse a whole number from a query; the default if it is missing or malformed.
 
-    >>> number({"count": "12"}, "count", 64), number({"count": "-1"}, "count", 64)
-    (12, 64)
+    Example:
+        >>> number({"count": "12"}, "count", 64), number({"count": "-1"}, "count", 64)
+        (12, 64)
     """
     text = asked.get(name, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers GET and HEAD, and nothing to those who do not know the address."""
+    """Answers GET and HEAD requests, and refuses those without the right host or token."""
 
     protocol_version = "HTTP/1.1"
     server_version = "moso"
@@ -207,7 +221,7 @@ class Handler(BaseHTTPRequestHandler):
         if not self.server.token:
             return rest
         given, slash, rest = rest.partition("/")
-        # Without the slash, what the page asks for next would not begin with the token.
+        # Without the slash, the page's relative URLs would not begin with the token.
         return rest if slash and hmac.compare_digest(given.encode(), self.server.token.encode()) else None
 
     def _reply(self, status: HTTPStatus, kind: str, body: bytes) -> None:
@@ -228,4 +242,4 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - http.server's name
-        """Say nothing: the terminal belongs to the one who typed the command."""
+        """Suppress the log of requests."""

@@ -1,7 +1,7 @@
-"""How stable a ranking is as time steps are added: scores from k of the K recorded steps, against all and each other.
+"""Stability of the ranking as time steps are added: scores from k of the K recorded steps, against all and each other.
 
-Agreement with all K steps ends at 1 because the k are among them; the agreement of two sets of k steps that share
-none is the honest one, and says what another draw of k time steps would have given. Spearman's correlation inside
+The agreement with all K steps ends at 1, because the k steps are among the K. The agreement of two disjoint sets of k
+steps is unbiased: it estimates the agreement with another draw of k time steps. Both are Spearman's correlation inside
 each partition, averaged over partitions and over draws of steps.
 """
 
@@ -16,7 +16,7 @@ from moso.report.page.sample_history import agreements, steps_of
 from moso.results.reading import Run
 
 DRAWS = 8
-# Samples of a partition that are looked at, chosen by address.
+# Samples per partition that are compared, drawn by (seed, partition).
 SAMPLES = 2_000
 
 
@@ -26,12 +26,12 @@ def _standardised(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _ranked(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    from scipy.stats import rankdata  # takes half a second
+    from scipy.stats import rankdata  # imported here: it takes half a second
 
     return np.asarray(rankdata(values))
 
 
-# What each score of the family averages over steps.
+# The transformation of each step's terms before each score averages them over steps.
 _FORMS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
     "moso": lambda values: values,
     "moso-standardised": _standardised,
@@ -40,7 +40,7 @@ _FORMS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
 
 
 def stability(run: Run) -> list[dict[str, Any]]:
-    """A curve a score of the MoSo family that the run has; none where fewer than two steps are recorded."""
+    """Return one curve per MoSo score that the run has; none if fewer than two steps are recorded."""
     counts = {len(steps) for steps in steps_of(run)}
     names = [name for name in _FORMS if name in run.scores()]
     if len(counts) != 1 or min(counts) < 2 or not names:
@@ -52,19 +52,27 @@ def stability(run: Run) -> list[dict[str, Any]]:
         parts.append((terms, np.sort(kept)))
     curves = []
     for name in names:
-        # Ranks and spreads are those among all samples of the partition, as in the score itself.
+        # Rank and standardise among all samples of the partition, as the score does, before subsampling.
         rows = [np.stack([_FORMS[name](step) for step in terms])[:, kept] for terms, kept in parts]
         curves.append({"score": name, **stability_curve(rows, seed)})
     return curves
 
 
 def stability_curve(parts: list[NDArray[np.float64]], seed: int) -> dict[str, list[list[float]]]:
-    """`with_all` and `disjoint`: rows of k, mean, lowest and highest correlation over draws; `parts: [steps, n]` each.
+    """Compute the agreement of rankings from k steps, for every k.
 
-    >>> noise = np.random.default_rng(0).normal(size=(8, 500))
-    >>> curve = stability_curve([noise], seed=0)
-    >>> [int(row[0]) for row in curve["disjoint"]], curve["with_all"][-1][1]
-    ([1, 2, 3, 4], 1.0)
+    Args:
+        parts: Transformed terms of each partition, shape ``[steps, samples]``.
+        seed: Seed of the draws of steps.
+
+    Returns:
+        Under `with_all` and `disjoint`, one row per k: k, mean, lowest and highest correlation over draws.
+
+    Example:
+        >>> noise = np.random.default_rng(0).normal(size=(8, 500))
+        >>> curve = stability_curve([noise], seed=0)
+        >>> [int(row[0]) for row in curve["disjoint"]], curve["with_all"][-1][1]
+        ([1, 2, 3, 4], 1.0)
     """
     steps = len(parts[0])
     found: dict[str, list[list[float]]] = {"with_all": [], "disjoint": []}
@@ -83,7 +91,7 @@ def _agreement(parts: list[NDArray[np.float64]], first: NDArray[np.int64], secon
 
 
 def _spearman(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
-    """Spearman's correlation, 0 where a side is constant; quicker on short columns than those for many of them."""
+    """Return Spearman's correlation, 0 for a constant column; faster on short columns than `rank_correlations`."""
     ranks = [one - one.mean() for one in (_ranked(first), _ranked(second))]
     norm = float(np.sqrt(np.square(ranks[0]).sum() * np.square(ranks[1]).sum()))
     return float(ranks[0] @ ranks[1]) / norm if norm > 0 else 0.0

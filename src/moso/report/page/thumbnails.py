@@ -1,8 +1,8 @@
-"""Small pictures of many samples in sheets, as many as a number of bytes allows.
+"""Thumbnails of as many samples as fit into a number of bytes, in sheets.
 
-A sheet is one image of square tiles, because thousands of little files inside a page would be mostly headers. Who
-gets a tile where not everybody can: first those that somebody doubts, then both ends of the score, then the others
-class by class in turn, in the order of a hash of their id.
+A sheet is one image of square tiles, because thousands of small files inside a page would be mostly headers. If not all
+samples fit, the order is: samples whose label is doubted, both ends of the score, then the others, one per class in
+turn, in the order of a hash of their id.
 """
 
 import io
@@ -17,23 +17,32 @@ from moso.randomness import hashes
 from moso.report.page.sample_preview import SamplePreview
 from moso.selection.orders import rank_in_class
 
-# Pictures up to this size are stored to the pixel: their pixels are all there is to see.
+# Pictures up to this size are stored without loss: every pixel matters.
 TINY = 16
-# Pixels of a tile and quality, best first: the first with which all pictures fit is taken, or else the last.
+# Pixels per tile and JPEG quality, best first: the first pair with which all pictures fit is used, or else the last.
 _CHOICES = ((128, 85), (96, 80), (64, 80), (48, 80), (48, 70))
-# Sheets are small, because a browser decodes a whole one to show one tile of it.
+# Sheets are small, because a browser decodes a whole sheet to show one tile.
 _SHEET_PIXELS = 256
 _ACROSS = 12
-# Tiles that the size of one is estimated from.
+# Number of tiles from which the size per tile is estimated.
 _TRIAL = 96
-# Of each end of the score, shown first where not all fit.
+# Samples from each end of the score that come first if not all fit.
 _ENDS = 1_000
 NO_TILE = 2**32 - 1
 
 
 @dataclass(frozen=True)
 class Album:
-    """Sheets of tiles, and which tile a sample has: `tiles: [samples]`, `NO_TILE` for none; `sizes: [samples, 2]`."""
+    """Sheets of tiles, and the tile of each sample.
+
+    Attributes:
+        pixels: Side of a tile.
+        across: Tiles per row and column of a sheet.
+        kind: Media type of the sheets.
+        sheets: The encoded sheets.
+        tiles: Number of each sample's tile, `NO_TILE` for none, shape ``[samples]``.
+        sizes: Width and height of each sample's picture, shape ``[samples, 2]``.
+    """
 
     pixels: int
     across: int
@@ -44,12 +53,18 @@ class Album:
 
     @property
     def count(self) -> int:
-        """How many samples have a tile."""
+        """Number of samples that have a tile."""
         return int((self.tiles != NO_TILE).sum())
 
 
 def make_album(shown: SamplePreview, order: NDArray[np.int64], limit: int) -> Album:
-    """The pictures of samples in an order of importance, until the sheets have `limit` bytes."""
+    """Encode pictures in the given order until the sheets take `limit` bytes.
+
+    Args:
+        shown: The previews.
+        order: All positions, most important first.
+        limit: Bytes that the sheets may take.
+    """
     trial = [picture for one in _spread(order) if (picture := shown.picture(int(one))) is not None]
     natural = max((max(picture.size) for picture in trial), default=1)
     pixels, quality = natural, None
@@ -122,11 +137,18 @@ def by_importance(
     keys: NDArray[np.uint64],
     doubted: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.int64]:
-    """All positions, those first that a person wants to see: the doubted, both ends of the score, then class by class.
+    """Return all positions, most interesting first: doubted labels, both ends of the score, then one per class in turn.
 
-    >>> order = by_importance(np.arange(5.0), None, np.arange(5, dtype=np.uint64), np.arange(5) == 3)
-    >>> order[0], sorted(order.tolist())
-    (np.int64(3), [0, 1, 2, 3, 4])
+    Args:
+        scores: One float per sample, shape ``[samples]``.
+        labels: One class number per sample; None if there are no classes.
+        keys: One 64-bit key per sample, which decides the order of the others.
+        doubted: Whether each label is doubted, shape ``[samples]``.
+
+    Example:
+        >>> order = by_importance(np.arange(5.0), None, np.arange(5, dtype=np.uint64), np.arange(5) == 3)
+        >>> order[0], sorted(order.tolist())
+        (np.int64(3), [0, 1, 2, 3, 4])
     """
     ascending = np.argsort(scores, kind="stable")
     ends = np.stack([ascending[:_ENDS], ascending[::-1][:_ENDS]], axis=1).ravel()

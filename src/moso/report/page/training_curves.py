@@ -1,4 +1,4 @@
-"""How the surrogates were trained: loss, learning rate and accuracy by epoch, and which time steps were looked at."""
+"""The training of the surrogates: loss, learning rate and accuracy per epoch, and the recorded time steps."""
 
 from typing import Any
 
@@ -17,12 +17,12 @@ NO_ACCURACY = (
 
 
 def training(run: Run) -> dict[str, Any]:
-    """The first seed's surrogates, and how stable the ranking is as time steps are added."""
+    """Return the training histories of the first seed's surrogates, and the stability of the ranking."""
     histories = []
     for part in range(run.configuration.partitions):
         try:
             history = run.history(part)
-        except MosoError:  # not trained yet
+        except MosoError:  # this surrogate is not trained yet
             continue
         kept = {name: [_rounded(value) for value in history[name]] for name in ("loss", "learning_rate")}
         histories.append({"part": part, "total_steps": history["total_steps"], **kept})
@@ -38,7 +38,7 @@ def training(run: Run) -> dict[str, Any]:
 
 
 def _accuracy(run: Run) -> list[float]:
-    """The share of samples that the network trained on all of them got right in each epoch, where recorded."""
+    """Return the training accuracy in % per epoch of the network trained on all samples; empty if not recorded."""
     dynamics = recorded_dynamics(run)
     if dynamics is None or "correct" not in dynamics.columns:
         return []

@@ -1,1 +1,1 @@
-"""What `moso suspects` writes: tables, pictures, a page."""
+"""The output of `moso suspects`: tables, pictures, a page."""

@@ -1,9 +1,9 @@
 """Suspects as files: a table for programs, a sheet of pictures, and a page that opens offline.
 
-    suspects.csv, .parquet      a row a suspect, worst first
-    suspects.png                the first hundred as pictures, where samples are pictures
-    suspects.html               all of them to look at
-    detection.csv               how well every order found the wrong labels, where they are known
+    suspects.csv, .parquet      one row per suspect, worst first
+    suspects.png                the first hundred as pictures, if samples are pictures
+    suspects.html               all suspects as a page
+    detection.csv               how well every ranking found the wrong labels, if they are known
 
 Everything that comes from data (class names, ids, texts) is escaped, and the page forbids scripts and requests.
 """
@@ -24,12 +24,12 @@ from moso.report.wording import count_of, data_name
 from moso.results.reading import Run
 from moso.version import __version__
 
-# Pictures up to this size are enlarged without smoothing: their pixels are all there is to see.
+# Pictures up to this size are enlarged without smoothing, which would blur their few pixels.
 TINY = 48
 
 
 def write_suspects(run: Run, issues: LabelIssues, folder: Path) -> list[Path]:
-    """Write everything about the suspects of a run; returns the paths."""
+    """Write all files about the suspects of a run and return their paths."""
     seen, note = looks(run, issues)
     table = suspects_table(issues)
     paths = [folder / name for name in ("suspects.csv", "suspects.parquet", "suspects.html")]
@@ -50,7 +50,7 @@ def write_suspects(run: Run, issues: LabelIssues, folder: Path) -> list[Path]:
 
 
 def render(run: Run, issues: LabelIssues, seen: list[Look], note: str) -> str:
-    """The page as text."""
+    """Return the page as text."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     text = (resources.files("moso.report.suspects") / "suspects.html.j2").read_text(encoding="utf-8")
     suspects = []
@@ -69,7 +69,7 @@ def render(run: Run, issues: LabelIssues, seen: list[Look], note: str) -> str:
 
 
 def headline(issues: LabelIssues) -> str:
-    """What was found, in a sentence or two."""
+    """Return the findings in one or two sentences."""
     found = issues.suspects
     other = int((found.predicted != found.labels).sum())
     first = (

@@ -1,4 +1,4 @@
-"""Suspects to look at: a sheet of pictures, and pictures and texts for the page."""
+"""Pictures of suspects: one sheet of pictures, and the pictures and texts of the page."""
 
 import base64
 import io
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ACROSS = 10
-# Inches of a tile, of the names over it, and around it.
+# In inches: side of a tile, height of the names above it, and margin.
 TILE, TITLE, GAP = 1.05, 0.36, 0.05
-# More would make a sheet that nobody looks at to its end.
+# Largest number of pictures on the sheet, so that it can be viewed as a whole.
 ON_SHEET = 100
-# Larger pictures are scaled down for the page, twice what it shows; longer texts are cut.
+# Larger pictures are scaled down to this size, twice the size on the page; longer texts are cut.
 LARGEST = 192
 LONGEST_TEXT = 400
 _NAME = 16
@@ -32,14 +32,14 @@ _NAME = 16
 
 @dataclass(frozen=True)
 class Look:
-    """What can be seen of one suspect: a picture, a text, or neither."""
+    """The preview of one suspect: a picture, a text, or neither."""
 
     picture: Image.Image | None = None
     text: str | None = None
 
     @property
     def address(self) -> str | None:
-        """The picture as an address that needs no network."""
+        """The picture as a data URL, which needs no network; None without a picture."""
         if self.picture is None:
             return None
         small = self.picture if self.picture.mode in ("L", "RGB", "RGBA") else self.picture.convert("RGB")
@@ -52,7 +52,7 @@ class Look:
 
 
 def looks(run: Run, issues: LabelIssues) -> tuple[list[Look], str]:
-    """What can be seen of every suspect, and why nothing can if nothing can."""
+    """Return the preview of every suspect, and if there are none, a sentence on why."""
     try:
         source = Originals.open(run.configuration)
         found = [Look(source.picture(one), _shortened(source.text(one))) for one in issues.ids]
@@ -68,7 +68,7 @@ def _shortened(text: str | None) -> str | None:
 
 
 def sheet(issues: LabelIssues, seen: Sequence[Look], *, theme: Theme = LIGHT) -> "Figure | None":
-    """The first suspects as pictures, the label they have over the one that others would give; None without any."""
+    """Draw the first suspects as pictures with their label and the predicted label; None if there are no pictures."""
     shown = [place for place, look in enumerate(seen) if look.picture is not None][:ON_SHEET]
     if not shown:
         return None
@@ -76,7 +76,7 @@ def sheet(issues: LabelIssues, seen: Sequence[Look], *, theme: Theme = LIGHT) ->
     down = -(-len(shown) // across)
     with house_style(theme):
         figure = blank(TILE * across, (TILE + TITLE) * down)
-        # One plane for all: a hundred small plots take many times as long to lay out.
+        # One axes object for all pictures: a hundred small axes take many times as long to lay out.
         axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
         axes.set_axis_off()
         for number, place in enumerate(shown):

@@ -1,4 +1,4 @@
-"""Suspects and the quality of their detection as tables: for the terminal, CSV and Parquet."""
+"""Suspects and the quality of their detection as tables, for the terminal, CSV and Parquet."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from moso.report.wording import count_of
 
 
 def suspects_table(issues: LabelIssues) -> pa.Table:
-    """A row a suspect: rank, id, label, what unseen networks would say and how sure they are; the truth if known."""
+    """Return one row per suspect: rank, id, label, out-of-sample prediction, probabilities; the truth if known."""
     found, classes = issues.suspects, issues.classes
     columns: dict[str, Any] = {
         "rank": list(range(1, len(found) + 1)),
@@ -30,7 +30,7 @@ def suspects_table(issues: LabelIssues) -> pa.Table:
 
 
 def suspects_text(issues: LabelIssues, shown: int) -> TextTable:
-    """The first few suspects, to read."""
+    """Return the first `shown` suspects as a table of text."""
     rows = []
     for row in suspects_table(issues).slice(0, shown).to_pylist():
         line = [
@@ -51,7 +51,7 @@ def suspects_text(issues: LabelIssues, shown: int) -> TextTable:
 
 
 def detection_text(issues: LabelIssues) -> TextTable:
-    """How well every order finds the wrong labels."""
+    """Return how well every ranking finds the wrong labels, as a table of text."""
     assert issues.wrong is not None
     rows = [_row(one, issues.order) for one in issues.detections]
     columns = ["order", "AUROC", "precision", "called wrong", "of them wrong", "of the wrong found"]

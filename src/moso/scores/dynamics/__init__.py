@@ -1,1 +1,1 @@
-"""Scores that read how a sample fared while a network trained, epoch by epoch."""
+"""Scores computed from training dynamics: per-sample statistics recorded in every epoch of one training run."""

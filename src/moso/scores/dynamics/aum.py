@@ -1,14 +1,15 @@
 """`aum`: the area under the margin.
 
-Believes that a wrong label is fought by everything the network learns from the other samples, so that its logit stays
-below another's all through training. On logits z, recorded when training meets the sample:
+Believes that the other samples contradict a wrong label, so that the logit of the wrong label stays below the logit of
+another class throughout training. On logits z, recorded when the sample is in a training batch:
 
     M_t(x, y) = z_y - max_{c != y} z_c                                            Equation 1 of the source
     AUM(x, y) = 1/T * sum_t M_t(x, y)                                             Equation 2 of the source
 
-The source removes the lowest as mislabelled. (CCS takes the same number for difficulty; see the method `ccs`.)
+The source removes the lowest scores as mislabelled. (CCS uses the same score as a measure of difficulty; see the method
+`ccs`.)
 
-Scale: logits; below 0 another class won on average. Keep: high. Hard: low.
+Scale: logits; below 0, another class had the higher logit on average. Keep: high. Hard: low.
 Source: Pleiss et al., Identifying Mislabeled Data using the Area Under the Margin Ranking, NeurIPS 2020.
 """
 

@@ -1,16 +1,18 @@
-"""`dual`: difficult and undecided at once (DUAL).
+"""`dual`: difficulty times uncertainty (DUAL).
 
-Believes that early in training the most useful samples are those whose label is both improbable and moving. With p_k
-the probability of the label in epoch k, recorded when training meets the sample, in windows of J of the first T epochs:
+Believes that early in training the most useful samples are those whose label has a low and changing probability. With
+p_k the probability of the label in epoch k, recorded when the sample is in a training batch, in windows of J of the
+first T epochs:
 
     DUAL_k(x) = (1 - mean of the window) * standard deviation of the window (with J - 1)
     DUAL(x)   = 1/(T-J+1) * sum_k DUAL_k(x)
 
-T = 30 and J = 10 as in the source's CIFAR experiments; all epochs where there are fewer, J half of them where they are
-shorter than two windows. (The authors' code multiplies by 10, which changes nothing.) Its sampling is the selector
-`beta`, which also takes the mean of p over the same epochs.
+T = 30 and J = 10 as in the source's CIFAR experiments. Shorter trainings use all their epochs, and J is half of the
+epochs if there are fewer than two windows. (The authors' code multiplies by 10, which does not change the order.) The
+source's sampling is the selector `beta`, which also reads the mean of p over the same epochs.
 
-Scale: 0 to about 0.5. Keep: high. Hard: neither end: the hardest do not move and are low.
+Scale: 0 to about 0.5. Keep: high. Hard: neither end, because the probability of the hardest samples does not change and
+their scores are low.
 Source: Cho et al., Lightweight Dataset Pruning without Full Training via Example Difficulty and Prediction Uncertainty,
 ICML 2025, section 3.
 """
@@ -26,7 +28,7 @@ from moso.settings import Settings
 
 
 class DualSettings(Settings):
-    """How much of training is looked at, and how."""
+    """Settings of `dual`: length of a window, and number of epochs used."""
 
     window: int = Field(10, ge=2, description="epochs of a window (the paper's J)")
     epochs: int = Field(
@@ -35,10 +37,18 @@ class DualSettings(Settings):
 
 
 def dual(probability: NDArray[np.float64], window: int = 10) -> NDArray[np.float64]:
-    """The score of each sample, from `probability: [epochs, samples]`.
+    """Compute the score of each sample.
 
-    >>> dual(np.array([[0.0, 0.5], [1.0, 0.5], [0.0, 0.5]]), window=2).round(4)
-    array([0.3536, 0.    ])
+    Args:
+        probability: Probability of the label in each epoch, shape ``[epochs, samples]``.
+        window: Epochs per window; shortened to half of the epochs if there are fewer than two windows.
+
+    Returns:
+        Scores, shape ``[samples]``.
+
+    Example:
+        >>> dual(np.array([[0.0, 0.5], [1.0, 0.5], [0.0, 0.5]]), window=2).round(4)
+        array([0.3536, 0.    ])
     """
     length = shortened(window, len(probability))
     starts = len(probability) - length + 1
@@ -47,7 +57,7 @@ def dual(probability: NDArray[np.float64], window: int = 10) -> NDArray[np.float
 
 
 def mean_probability(given: ScoreInput, settings: DualSettings) -> NDArray[np.float64]:
-    """The mean probability of each sample's label over the epochs looked at: what the selector `beta` asks for."""
+    """Return each sample's mean label probability over the epochs used, for the selector `beta`; ``[samples]``."""
     column = given.read(DYNAMICS).column("probability")[: settings.epochs]
     return over_samples(column, lambda rows: rows.mean(axis=0))
 

@@ -1,15 +1,17 @@
-"""`dyn-unc`: how much the probability of the label moves, over windows of training (Dynamic Uncertainty).
+"""`dyn-unc`: the variation of the label's probability over windows of epochs (Dynamic Uncertainty).
 
-Believes that samples whose prediction keeps changing are neither learned at once nor never, and teach most. With p_k
-the probability of the label in epoch k of K, recorded when training meets the sample, and windows of J epochs:
+Believes that samples with a changing prediction are neither trivial nor impossible to learn, and are most informative.
+With p_k the probability of the label in epoch k of K, recorded when the sample is in a training batch, and windows of J
+epochs:
 
     U_k(x) = sqrt( 1/(J-1) * sum_{j=0}^{J-1} (p_{k+j} - mean of the window)^2 )       Equation 1 of the source
     U(x)   = 1/(K-J) * sum_{k=0}^{K-J-1} U_k(x)                                       Equation 2 of the source
 
-Equation 2 leaves the last window out, and so does its authors' code. J = 10 as there; half of the epochs where training
-is shorter than two windows.
+Equation 2 and the authors' code omit the last window. J = 10 as in the source, or half of the epochs if training is
+shorter than two windows.
 
-Scale: a standard deviation of probabilities, 0 to about 0.5. Keep: high. Hard: neither end, both are low.
+Scale: a standard deviation of probabilities, 0 to about 0.5. Keep: high. Hard: neither end (easy and hard samples both
+have low scores).
 Source: He et al., Large-scale Dataset Pruning with Dynamic Uncertainty, CVPR 2024 workshops.
 """
 
@@ -24,16 +26,24 @@ from moso.settings import Settings
 
 
 class DynUncSettings(Settings):
-    """How long a window is."""
+    """Settings of `dyn-unc`: length of a window."""
 
     window: int = Field(10, ge=2, description="epochs of a window (the paper's J)")
 
 
 def dynamic_uncertainty(probability: NDArray[np.float64], window: int = 10) -> NDArray[np.float64]:
-    """The score of each sample, from `probability: [epochs, samples]`.
+    """Compute the score of each sample.
 
-    >>> dynamic_uncertainty(np.array([[0.0, 0.5], [1.0, 0.5], [0.0, 0.5]]), window=2).round(4)
-    array([0.7071, 0.    ])
+    Args:
+        probability: Probability of the label in each epoch, shape ``[epochs, samples]``.
+        window: Epochs per window; shortened to half of the epochs if there are fewer than two windows.
+
+    Returns:
+        Scores, shape ``[samples]``.
+
+    Example:
+        >>> dynamic_uncertainty(np.array([[0.0, 0.5], [1.0, 0.5], [0.0, 0.5]]), window=2).round(4)
+        array([0.7071, 0.    ])
     """
     length = shortened(window, len(probability))
     parts = [part.std(axis=0, ddof=1) for part in windows(probability, length, len(probability) - length)]

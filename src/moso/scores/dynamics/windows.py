@@ -1,7 +1,7 @@
-"""Going over dynamics, which are `[epochs, samples]` on disk: some samples at a time, some epochs at a time.
+"""Iterate over dynamics, ``[epochs, samples]`` on disk, in chunks of samples and in windows of epochs.
 
-A column may be larger than memory. Windows of successive epochs are what several scores measure a prediction's
-movement over.
+A column may be larger than memory. Several scores measure the movement of a prediction over windows of successive
+epochs.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,10 +15,19 @@ OfSamples = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 
 def over_samples(column: NDArray[Any], of: OfSamples, chunk: int = CHUNK) -> NDArray[np.float64]:
-    """What `of` gives for every sample: it maps `[epochs, some]` to `[some]`.
+    """Apply `of` to chunks of samples and concatenate the results.
 
-    >>> over_samples(np.arange(6.0).reshape(2, 3), lambda rows: rows.mean(axis=0), chunk=2)
-    array([1.5, 2.5, 3.5])
+    Args:
+        column: One column of the dynamics, shape ``[epochs, samples]``; may be a memory map.
+        of: Maps float64 ``[epochs, some]`` to ``[some]``.
+        chunk: Samples per chunk.
+
+    Returns:
+        One float64 per sample, shape ``[samples]``.
+
+    Example:
+        >>> over_samples(np.arange(6.0).reshape(2, 3), lambda rows: rows.mean(axis=0), chunk=2)
+        array([1.5, 2.5, 3.5])
     """
     count = column.shape[1]
     parts = [of(np.asarray(column[:, start : start + chunk], np.float64)) for start in range(0, count, chunk)]
@@ -26,18 +35,20 @@ def over_samples(column: NDArray[Any], of: OfSamples, chunk: int = CHUNK) -> NDA
 
 
 def shortened(window: int, epochs: int) -> int:
-    """A window of the source's length, or half of the epochs where training was shorter than two windows.
+    """Return `window`, or half of the epochs (at least 2) if training was shorter than two windows.
 
-    >>> shortened(10, 200), shortened(10, 12), shortened(10, 3)
-    (10, 6, 2)
+    Example:
+        >>> shortened(10, 200), shortened(10, 12), shortened(10, 3)
+        (10, 6, 2)
     """
     return min(window, max(2, epochs // 2))
 
 
 def windows(rows: NDArray[np.float64], length: int, starts: int) -> Iterator[NDArray[np.float64]]:
-    """The first `starts` windows of `length` epochs, `[length, some]` each; one at the least.
+    """Yield the first `starts` windows of `length` epochs (at least one), each of shape ``[length, some]``.
 
-    >>> [part[:, 0].tolist() for part in windows(np.arange(4.0)[:, None], 2, 3)]
-    [[0.0, 1.0], [1.0, 2.0], [2.0, 3.0]]
+    Example:
+        >>> [part[:, 0].tolist() for part in windows(np.arange(4.0)[:, None], 2, 3)]
+        [[0.0, 1.0], [1.0, 2.0], [2.0, 3.0]]
     """
     return (rows[start : start + length] for start in range(max(1, starts)))

@@ -1,1 +1,1 @@
-"""One file per selector."""
+"""The built-in selectors, one file per selector."""

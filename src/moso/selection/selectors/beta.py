@@ -1,18 +1,19 @@
-"""`beta`: draw samples by score, and towards easier ones the more is removed (DUAL's pruning-ratio-adaptive sampling).
+"""`beta`: draw samples by score, with more weight on easy samples at high ratios (DUAL's ratio-adaptive sampling).
 
-Believes that the most uncertain samples teach most, but that a small subset of nothing else teaches nothing. With
-p(z) the mean probability training gave the sample's label, r the share removed, and mu the mean of p over the
-`anchors` highest scores:
+Believes that the most uncertain samples are most informative, but that a small subset needs easy samples too. With p(z)
+the mean probability of the sample's label during training, r the share removed, and mu the mean of p over the `anchors`
+highest scores:
 
     beta  = concentration * (1 - mu) * (1 - r ** exponent)
     alpha = concentration + 1 - beta
     weight(z) = Beta(p(z); alpha, beta) * score(z)                 drawn without replacement
 
-At small r the density's mode (alpha - 1) / (alpha + beta - 2) is near mu; with r it moves to 1, the easy end.
-Negative scores have no weight: where there are some, all are shifted so that the lowest is 0. O(N log N).
+At small r the density's mode (alpha - 1) / (alpha + beta - 2) is near mu; as r grows, the mode moves to 1, the easy
+end. Weights must not be negative: if there are negative scores, all scores are shifted so that the lowest is 0.
+O(N log N).
 
 Source: Cho et al., Lightweight Dataset Pruning without Full Training via Example Difficulty and Prediction
-Uncertainty, ICML 2025; the formula and 15, 4 and 10 anchors are those of the authors' code for CIFAR.
+Uncertainty, ICML 2025; the formula and the defaults (15, 4, 10 anchors) are those of the authors' code for CIFAR.
 """
 
 import numpy as np
@@ -26,7 +27,7 @@ from moso.settings import Settings
 
 
 class BetaSettings(Settings):
-    """The shape of the Beta density."""
+    """Settings of `beta`: the shape of the Beta density."""
 
     concentration: float = Field(15.0, gt=0, description="how narrow the density is (the paper's C)")
     exponent: float = Field(
@@ -36,29 +37,38 @@ class BetaSettings(Settings):
 
 
 def beta(problem: Problem, settings: BetaSettings) -> NDArray[np.int64]:
-    """`budget` samples, drawn by score times the density of their probability."""
+    """Return `budget` positions, drawn by score times the Beta density of the label's probability."""
     scores = problem.finite_scores("beta")
     if problem.probability is None:
         raise lacking("beta", "probability")
     anchor = float(problem.probability[best_first(scores)[: settings.anchors]].mean())
     shape = beta_parameters(anchor, problem.ratio, settings)
-    with np.errstate(divide="ignore"):  # a weight of nothing has the logarithm -inf, and comes last
+    with np.errstate(divide="ignore"):  # weight 0 has the logarithm -inf, which is drawn last
         log_weights = log_density(problem.probability, *shape) + np.log(scores - min(0.0, float(scores.min())))
     return weighted_order(log_weights, problem.keys, problem.seed, "beta")[: problem.budget]
 
 
 def beta_parameters(anchor: float, ratio: float, settings: BetaSettings) -> tuple[float, float]:
-    """The density's alpha and beta.
+    """Return alpha and beta of the Beta density.
 
-    >>> beta_parameters(0.4, 0.0, BetaSettings())
-    (7.0, 9.0)
+    Args:
+        anchor: Mean probability of the anchors (the formula's mu), in ``[0, 1]``.
+        ratio: Share of samples removed, in ``[0, 1)``.
+        settings: Concentration and exponent.
+
+    Example:
+        >>> beta_parameters(0.4, 0.0, BetaSettings())
+        (7.0, 9.0)
     """
-    # Where the anchors are certain the formula's beta is 0, and no density has that.
+    # If the anchors have probability 1, the formula's beta is 0, for which no Beta density exists.
     second = max(settings.concentration * (1 - anchor) * (1 - ratio**settings.exponent), 1e-6)
     return settings.concentration + 1 - second, second
 
 
 def log_density(values: NDArray[np.float64], alpha: float, beta: float) -> NDArray[np.float64]:
-    """The logarithm of the Beta density; a probability of 1 is taken a hair below, where the density is finite."""
+    """Return the logarithm of the Beta density, shape ``[samples]``.
+
+    Values are clipped just below 1, where the density may be infinite.
+    """
     inside = np.minimum(values, 1 - 1e-12)
     return np.asarray(xlogy(alpha - 1, inside) + xlog1py(beta - 1, -inside) - betaln(alpha, beta))

@@ -1,4 +1,4 @@
-"""`bottom`: keep the lowest scores overall; the control that shows a score means something. O(N log N)."""
+"""`bottom`: keep the lowest scores overall; a control experiment for the meaning of a score. O(N log N)."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,5 +8,5 @@ from moso.selection.problem import Problem
 
 
 def bottom(problem: Problem) -> NDArray[np.int64]:
-    """The `budget` lowest."""
+    """Return the positions of the `budget` lowest scores."""
     return best_first(-problem.scores)[: problem.budget]

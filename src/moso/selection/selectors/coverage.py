@@ -1,19 +1,19 @@
-"""`coverage`: cut the hardest, then cover the rest of the scores evenly (CCS).
+"""`coverage`: cut off the hardest samples, then cover the range of the remaining scores evenly (CCS).
 
-Believes that a subset must hold easy and hard samples alike, and that the very hardest are mostly wrong labels.
-Algorithm 1 of the source, of N samples with budget m:
+Believes that a subset needs both easy and hard samples, and that the very hardest samples are mostly mislabelled.
+Algorithm 1 of the source, for N samples and budget m:
 
     drop the floor(cut * N) hardest; split the range of the scores that are left into `strata` of equal width;
     from the stratum with the fewest samples to the one with the most, draw at random
         min(its size, floor(m / strata still to come)),   m <- m - what was drawn
 
-`hard` says which end of the scores is hard: for errors (EL2N) the high one, for margins (AUM) the low one; for MoSo,
-whose worst samples are mostly mislabelled, the low one. With `classes = "balanced"`, cut and strata are those of each
-class: `cut = 0.3` on `moso-rank` is the variant that beat random selection on CIFAR-100 at 80 % removed. Where less
-than `cut` is to be removed, only what is removed anyway is cut, so the budget stays exact. O(N log N).
+`hard` names the hard end of the scores: the high end for errors (EL2N), the low end for margins (AUM), and the low end
+for MoSo, whose lowest scores are mostly mislabelled samples. With `classes = "balanced"`, cut and strata apply within
+each class: `cut = 0.3` on `moso-rank` is the variant that beat random selection on CIFAR-100 at 80 % removed. If the
+ratio is below `cut`, only the samples to be removed are cut, so the budget stays exact. O(N log N).
 
-Source: Zheng et al., Coverage-centric Coreset Selection for High Pruning Rates, ICLR 2023, Algorithm 1. It searches
-`cut` for each data set and ratio; 0.3 is its authors' example, 50 strata are theirs throughout.
+Source: Zheng et al., Coverage-centric Coreset Selection for High Pruning Rates, ICLR 2023, Algorithm 1. The source
+tunes `cut` for each data set and ratio; 0.3 is the authors' example, and 50 strata are their choice throughout.
 """
 
 import math
@@ -29,7 +29,7 @@ from moso.selection.problem import Problem
 
 
 class CoverageSettings(ClassSettings):
-    """How much is cut, and how finely the rest is covered."""
+    """Settings of `coverage`: share cut off, and strata."""
 
     cut: float = Field(0.3, ge=0, lt=1, description="share of the samples, the hardest, that is dropped first")
     strata: int = Field(50, ge=1, description="stretches the range of scores is divided into")
@@ -38,12 +38,12 @@ class CoverageSettings(ClassSettings):
     )
 
     def needs(self) -> frozenset[str]:
-        """The hard end, if anything is cut; labels, if it goes class by class."""
+        """Return the hard end if anything is cut, and labels if the selection is class-wise."""
         return super().needs() | (frozenset({"hard"}) if self.cut > 0 else frozenset())
 
 
 def coverage(problem: Problem, settings: CoverageSettings) -> NDArray[np.int64]:
-    """`budget` samples, spread evenly over the scores that the cut leaves."""
+    """Return `budget` positions, spread evenly over the scores that remain after the cut."""
     problem.finite_scores("coverage")
     return per_class(problem, "coverage", settings.classes, lambda part: _cover(part, settings))
 
@@ -62,10 +62,13 @@ def _cover(problem: Problem, settings: CoverageSettings) -> NDArray[np.int64]:
 
 
 def strata_of(values: NDArray[np.float64], strata: int) -> NDArray[np.int64]:
-    """The stratum of each value: `strata` stretches of equal width from the lowest to the highest.
+    """Return the index of each value's stratum, shape ``[samples]``.
 
-    >>> strata_of(np.array([0.0, 0.4, 0.5, 1.0]), 2)
-    array([0, 0, 1, 1])
+    Strata are `strata` intervals of equal width from the lowest value to the highest.
+
+    Example:
+        >>> strata_of(np.array([0.0, 0.4, 0.5, 1.0]), 2)
+        array([0, 0, 1, 1])
     """
     low, width = values.min(), np.ptp(values)
     if width == 0:
@@ -74,10 +77,11 @@ def strata_of(values: NDArray[np.float64], strata: int) -> NDArray[np.int64]:
 
 
 def strata_budgets(sizes: NDArray[np.int64], budget: int) -> NDArray[np.int64]:
-    """How many are drawn from each stratum: as equal as their sizes allow, the smallest first.
+    """Return how many samples are drawn from each stratum: as equal as the sizes allow, smallest stratum first.
 
-    >>> strata_budgets(np.array([1, 10, 0, 10]), 9)
-    array([1, 4, 0, 4])
+    Example:
+        >>> strata_budgets(np.array([1, 10, 0, 10]), 9)
+        array([1, 4, 0, 4])
     """
     budgets = np.zeros_like(sizes)
     left = budget

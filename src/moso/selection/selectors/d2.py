@@ -1,18 +1,19 @@
-"""`d2`: difficulty and diversity by passing messages on a graph of neighbours (D2 pruning).
+"""`d2`: difficulty and diversity by message passing on a nearest-neighbour graph (D2 pruning).
 
-Believes that a sample is worth keeping if it and its surroundings are important, and less so once a neighbour is
-kept. The graph joins every sample with its `neighbours` nearest in feature space, both ways. With d the distance of
-two joined samples and x the scores:
+Believes that a sample is worth keeping if the sample and its neighbourhood are important, and less so once a neighbour
+is kept. The undirected graph joins every sample with its `neighbours` nearest samples in feature space. With d the
+distance of two joined samples and x the scores:
 
     forward:   x_i <- x_i + sum_j exp(-gamma_forward d_ij) x_j            once, for all samples at once
     reverse:   keep the sample k of the highest x, then  x_j <- x_j - exp(-gamma d_kj) x_k  for all its neighbours j;
                again, until the budget is spent
 
-Messages are weights: negative scores cannot be, so where there are some, all are shifted until the lowest is 0. The
-distance is Euclidean as in the authors' code; their paper's kernel squares it (`squared = true`). Both gammas are per
-unit of distance: where features are long, distances are large and messages fade, and what is left is `top`.
+Messages are weights and must not be negative: if there are negative scores, all scores are shifted so that the lowest
+is 0. The distance is Euclidean as in the authors' code; the kernel of the paper squares it (`squared = true`). Both
+gammas are per unit of distance: for features of large norm, distances are large, messages vanish, and the selector
+becomes `top`.
 
-Neighbours are exact up to 50,000 samples and approximate beyond (`neighbours.py`), then O(N k log N).
+Neighbours are exact up to 50,000 samples and approximate above (`neighbours.py`). Message passing is O(N k log N).
 
 Source: Maharana, Yadav & Bansal, D2 Pruning: Message Passing for Balancing Diversity and Difficulty in Data Pruning,
 ICLR 2024.
@@ -29,12 +30,12 @@ from moso.selection.neighbours import nearest
 from moso.selection.problem import Problem
 from moso.settings import Settings
 
-# The authors' code passes on no message smaller than this, so that a score of 0 still says there is a neighbour.
+# Smallest score in a message, as in the authors' code, so that a neighbour with score 0 still contributes.
 _LEAST = 1e-7
 
 
 class D2Settings(Settings):
-    """The graph, and how far messages reach."""
+    """Settings of `d2`: the graph, and how far messages reach."""
 
     neighbours: int = Field(10, ge=1, description="nearest samples each sample is joined with")
     gamma: float = Field(
@@ -45,7 +46,7 @@ class D2Settings(Settings):
 
 
 def d2(problem: Problem, settings: D2Settings) -> NDArray[np.int64]:
-    """`budget` samples, in the order in which they were kept."""
+    """Return `budget` positions in the order in which they were chosen."""
     scores = problem.finite_scores("d2")
     scores = scores - min(0.0, float(scores.min()))
     graph = neighbour_graph(*nearest(problem.rows_for("d2"), settings.neighbours))
@@ -56,12 +57,20 @@ def d2(problem: Problem, settings: D2Settings) -> NDArray[np.int64]:
 
 
 def neighbour_graph(where: NDArray[np.int64], distances: NDArray[np.float64]) -> csr_array:
-    """The undirected graph: an edge wherever one of two samples is among the other's nearest, its distance as data.
+    """Return the undirected graph of neighbours as a sparse matrix of distances.
 
-    >>> neighbour_graph(np.array([[1], [0], [1]]), np.array([[1.0], [1.0], [2.0]])).toarray()
-    array([[0., 1., 0.],
-           [1., 0., 2.],
-           [0., 2., 0.]])
+    Args:
+        where: Positions of each sample's nearest samples, shape ``[samples, neighbours]``.
+        distances: Distances to these samples, same shape.
+
+    Returns:
+        ``[samples, samples]``, with an entry wherever one of two samples is among the other's nearest.
+
+    Example:
+        >>> neighbour_graph(np.array([[1], [0], [1]]), np.array([[1.0], [1.0], [2.0]])).toarray()
+        array([[0., 1., 0.],
+               [1., 0., 2.],
+               [0., 2., 0.]])
     """
     count = len(where)
     one, other = np.repeat(np.arange(count), where.shape[1]), where.ravel()
@@ -75,8 +84,8 @@ def _keep(values: NDArray[np.float64], graph: csr_array, gamma: float, budget: i
     discount = np.exp(-gamma * graph.data)
     taken = np.zeros(len(values), dtype=bool)
     kept = np.empty(budget, dtype=np.int64)
-    # A value that fell is put right when it comes up, one that rose (past a negative neighbour) at once: so the entry
-    # on top is never below the highest value.
+    # Lazy updates: a decreased value is corrected when its entry reaches the top of the heap; an increased value (a
+    # kept neighbour was negative) is pushed at once. So the top of the heap is never below the highest value.
     waiting = list(zip((-values).tolist(), range(len(values)), strict=True))
     heapq.heapify(waiting)
     step = 0

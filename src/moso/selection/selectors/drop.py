@@ -1,14 +1,13 @@
-"""`drop`: keep more of the classes that a network gets wrong (DRoP).
+"""`drop`: keep more samples of the classes with a high error (DRoP).
 
-Believes that pruning hurts the classes that were hard to begin with, and gives each class a density in proportion to
-its error on held-out data, e_k = 1 - recall. Algorithm 1 of the source, of classes of N_k samples:
+Believes that pruning hurts the classes that are already hard, and gives each class a density in proportion to its error
+on held-out data, e_k = 1 - recall. Algorithm 1 of the source, for classes of N_k samples:
 
-    d_k = d e_k / Z,   Z = sum_k (N_k / N) e_k;   a class that would exceed 1 is kept whole, and what it cannot take
-    goes to the others by the same rule, until sum_k d_k N_k is the budget
+    d_k = d e_k / Z,   Z = sum_k (N_k / N) e_k;   a class that would exceed 1 is kept whole, and its excess goes to the
+    other classes by the same rule, until sum_k d_k N_k is the budget
 
-Quotas d_k N_k become whole numbers by largest remainders. Inside a class, samples are drawn at random as in the
-source, or are those with the highest scores. Where the classes that are left have no error at all, they share what is
-left by size. O(N log N).
+The quotas d_k N_k are rounded by largest remainders. Inside a class, samples are drawn at random as in the source, or
+the highest scores are taken. If the remaining classes have no error at all, they share the rest by size. O(N log N).
 
 Source: Vysogorets, Ahuja & Kempe, DRoP: Distributionally Robust Data Pruning, ICLR 2025, Algorithm 1.
 """
@@ -26,19 +25,19 @@ from moso.settings import Settings
 
 
 class DropSettings(Settings):
-    """How samples are chosen inside a class."""
+    """Settings of `drop`: how samples are chosen inside a class."""
 
     inside: Literal["random", "top"] = Field(
         "random", description="inside a class: at random (the source's), or the highest scores"
     )
 
     def needs(self) -> frozenset[str]:
-        """Scores, if they decide inside a class."""
+        """Return scores if they decide inside a class."""
         return frozenset({"scores"} if self.inside == "top" else ())
 
 
 def drop(problem: Problem, settings: DropSettings) -> NDArray[np.int64]:
-    """`budget` samples, classes by their error."""
+    """Return `budget` positions, with class quotas by class error."""
     labels = problem.labels_for("drop")
     if problem.class_error is None:
         raise lacking("drop", "class-error")
@@ -50,12 +49,18 @@ def drop(problem: Problem, settings: DropSettings) -> NDArray[np.int64]:
 
 
 def drop_shares(sizes: NDArray[np.int64], errors: NDArray[np.float64], budget: int) -> NDArray[np.float64]:
-    """d_k N_k of every class, `[classes]`, not yet whole numbers.
+    """Compute d_k N_k of every class, not yet rounded.
 
-    >>> drop_shares(np.array([10, 10]), np.array([0.1, 0.3]), 12)
-    array([3., 9.])
-    >>> drop_shares(np.array([10, 10]), np.array([0.1, 0.3]), 16)
-    array([ 6., 10.])
+    Args:
+        sizes: Samples per class, shape ``[classes]``.
+        errors: Error per class on held-out data, in ``[0, 1]``, shape ``[classes]``.
+        budget: Number of samples to keep; the sum of the result.
+
+    Example:
+        >>> drop_shares(np.array([10, 10]), np.array([0.1, 0.3]), 12)
+        array([3., 9.])
+        >>> drop_shares(np.array([10, 10]), np.array([0.1, 0.3]), 16)
+        array([ 6., 10.])
     """
     density = np.zeros(len(sizes))
     open_classes = sizes > 0

@@ -1,13 +1,14 @@
-"""`k-center`: keep samples so that every sample has a kept one near it.
+"""`k-center`: keep samples so that every sample is near a kept one.
 
-Believes that what is not covered cannot be learned, and looks at features alone. Greedy: the first centre is the
-sample with the lowest hash(seed, id), each further one the sample farthest from all centres so far. Its radius, the
-largest distance from a sample to its nearest centre, is at most twice the smallest that as many centres can have.
+Believes that regions of feature space without kept samples cannot be learned; scores are ignored. Greedy farthest-first
+traversal: the first centre is the sample with the lowest hash(seed, id), each further centre is the sample farthest
+from all centres so far. The radius, the largest distance from a sample to its nearest centre, is at most twice the
+optimum for the same number of centres.
 
-O(N k d) for k centres. Beyond `block` samples the data is dealt at random into blocks that are covered one by one,
-each with its share of the budget: O(N block d), and every sample has a centre within twice the best radius of *its
-block's* own problem. A larger `block` is nearer to the source; one of at least N is the source itself. By default all
-classes together, as there.
+O(N k d) for k centres. Above `block` samples the data is divided at random into blocks, which are covered separately
+with their share of the budget: O(N block d), and every sample has a centre within twice the optimal radius of *its
+block's* problem. A larger `block` is nearer to the source; a block of at least N is the source's algorithm. By default
+all classes are treated together, as in the source.
 
 Source: Sener & Savarese, Active Learning for Convolutional Neural Networks: A Core-Set Approach, ICLR 2018, Algorithm
 1 (the factor 2: Gonzalez 1985).
@@ -24,7 +25,7 @@ from moso.selection.problem import Problem
 
 
 class KCenterSettings(ClassSettings):
-    """Whether `k-center` goes class by class, and how much it covers at once."""
+    """Settings of `k-center`: together or class by class, and the block size."""
 
     block: int = Field(
         KEPT, ge=2, description="samples covered at once; more are dealt into blocks of at most this many"
@@ -32,7 +33,7 @@ class KCenterSettings(ClassSettings):
 
 
 def k_center(problem: Problem, settings: KCenterSettings) -> NDArray[np.int64]:
-    """`budget` centres."""
+    """Return `budget` positions: the centres."""
 
     def cover(part: Problem) -> NDArray[np.int64]:
         return np.concatenate([where[_farthest_first(one)] for where, one in blocks(part, settings.block, "k-center")])
@@ -42,7 +43,7 @@ def k_center(problem: Problem, settings: KCenterSettings) -> NDArray[np.int64]:
 
 def _farthest_first(problem: Problem) -> NDArray[np.int64]:
     points = problem.rows_for("k-center").take(np.arange(len(problem))).astype(np.float64)
-    # Distances from inner products lose digits with the distance from the origin: the middle goes there.
+    # Centred, because distances computed from inner products lose precision far from the origin.
     gram = Gram(points - points.mean(axis=0))
     centres = np.empty(problem.budget, dtype=np.int64)
     nearest = np.full(len(problem), np.inf)
@@ -51,6 +52,6 @@ def _farthest_first(problem: Problem) -> NDArray[np.int64]:
         centres[step] = centre
         squared = gram.squared_norms + gram.squared_norms[centre] - 2 * gram.row(centre)
         np.minimum(nearest, squared, out=nearest)
-        nearest[centre] = -np.inf  # its twin may be taken, when nothing farther is left, but not itself again
+        nearest[centre] = -np.inf  # never chosen again; a duplicate of it (distance 0) still can be
         centre = int(np.argmax(nearest))
     return centres

@@ -1,11 +1,11 @@
-"""`median`: keep the scores nearest to the median: neither the extreme nor the trivial.
+"""`median`: keep the scores nearest to the median, without either extreme.
 
     by = "score":  the smallest |score - median|
     by = "rank":   the middle of the order, ranks around (N - 1) / 2: as many below as above the median, to within one
 
-With the score `moderate` (distance to the class centre) this is Moderate: its paper asks for distances close to their
-median, its authors' code takes the middle of the order. All classes together, as there, or class by class. O(N log
-N).
+With the score `moderate` (distance to the class centre) this is Moderate: the paper takes distances close to the
+median, the authors' code takes the middle of the order. All classes together as in the source, or class by class.
+O(N log N).
 
 Source: Xia et al., Moderate Coreset: A Universal Method of Data Selection, ICLR 2023.
 """
@@ -21,13 +21,13 @@ from moso.selection.problem import Problem
 
 
 class MedianSettings(ClassSettings):
-    """How `median` measures nearness, and whether it goes class by class."""
+    """Settings of `median`: distance by score or by rank, together or class by class."""
 
     by: Literal["score", "rank"] = Field("score", description="nearness in score, or in rank")
 
 
 def median(problem: Problem, settings: MedianSettings) -> NDArray[np.int64]:
-    """The `budget` samples around the median score, of all or of each class."""
+    """Return the positions of the `budget` samples around the median score, of all samples or of each class."""
     return per_class(problem, "median", settings.classes, lambda part: _middle(part, settings.by))
 
 

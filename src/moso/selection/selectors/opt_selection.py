@@ -1,21 +1,21 @@
-"""`opt`: remove the samples that, all together, move the network least (OPT).
+"""`opt`: remove the set of samples whose summed influence on the parameters is smallest (OPT).
 
-Believes that the network trained without a redundant set of samples is nearly the same network. With s_z the influence
-of removing z on the parameters (`evidence/influences.py`), which for a set add up, and w_z in {0, 1} for kept and
+Believes that training without a redundant set of samples gives nearly the same network. With s_z the influence of
+removing z on the parameters (`evidence/influences.py`), which is additive over a set, and w_z in {0, 1} for kept and
 removed:
 
     fixed size     minimise | sum_z w_z s_z |_2     so that  sum_z w_z = removed
     fixed bound    maximise   sum_z w_z             so that  | sum_z w_z s_z |_2 <= bound
 
-Both are too hard to solve to the end. Here the removed set starts as the samples of least influence each, and is then
-improved by exchanges: every removed sample in turn gives its place to the kept one that makes the sum shortest, if it
-is shorter than before, until nobody does or `passes` are over; `kicks` disturb the result and improve it again. Many
-sets have nearly the same sum (where influences add up to nothing, as at the end of training, a set has that of all the
-others), and the linear estimate is the better the less each sample moves: that is why it starts where it does. The
-fixed bound is the largest size found whose set stays within it.
+Both are hard combinatorial problems, solved here by local search. The removed set starts as the samples with the
+smallest influences. Each pass tries to exchange every removed sample for the kept sample that makes the norm of the sum
+smallest, and accepts the exchange if the norm falls; the search ends when a pass changes nothing or after `passes`
+passes. `kicks` perturb the result and search again. Many sets have nearly the same norm (if all influences sum to zero,
+as at the end of training, a set and its complement have equal norms), and the linear estimate is more accurate for
+small influences: hence this starting point. For a fixed bound, the result is the largest set found within the bound.
 
-O(N block (d + passes)): beyond `block` samples the data is dealt at random into blocks that are solved one after the
-other, each making up for the sum that those before it have left. The fixed bound is up to 16 + log N of these.
+O(N block (d + passes)): above `block` samples the data is divided at random into blocks, which are solved in sequence;
+each block compensates for the sum of the blocks before it. A fixed bound takes up to 16 + log N such solutions.
 
 Source: Yang et al., Dataset Pruning: Reducing Training Data by Examining Generalization Influence, ICLR 2023: the two
 problems. The solver is ours.
@@ -35,13 +35,13 @@ from moso.selection.feature_rows import Features
 from moso.selection.problem import Problem
 from moso.settings import Settings
 
-# By how much of a mean squared influence an exchange must shorten the squared sum: less is rounding.
+# Smallest accepted decrease of the squared norm, relative to the mean squared influence: less is rounding error.
 _LEAST = 1e-10
-_SIZES = 17  # tried for the fixed bound, before it is halved between two of them
+_SIZES = 17  # sizes tried for a fixed bound, before bisection between two of them
 
 
 class OptSettings(Settings):
-    """How long the solver tries, and on how many samples at once."""
+    """Settings of `opt`: effort of the local search, and the block size."""
 
     passes: int = Field(5, ge=0, description="times every removed sample is tried for an exchange, at most")
     kicks: int = Field(4, ge=0, description="times the best set found is disturbed at random and improved again")
@@ -51,7 +51,7 @@ class OptSettings(Settings):
 
 
 def opt(problem: Problem, settings: OptSettings) -> NDArray[np.int64]:
-    """`budget` samples; what is removed moves the parameters little."""
+    """Return `budget` positions; the removed samples together move the parameters little."""
     kept, moved = [], np.zeros(problem.rows_for("opt", "influences").dimension)
     for where, part in blocks(problem, settings.block, "opt"):
         points = part.rows_for("opt", "influences").take(np.arange(len(part))).astype(np.float64)
@@ -64,12 +64,23 @@ def opt(problem: Problem, settings: OptSettings) -> NDArray[np.int64]:
 def select_fixed_size(
     influences: Any, budget: int, seed: int = 0, *, passes: int = 5, kicks: int = 4, block: int = KEPT
 ) -> NDArray[np.int64]:
-    """The positions of the `budget` samples that stay, ascending; the removed ones move the parameters little.
+    """Return the ascending positions of the `budget` kept samples; the removed samples move the parameters little.
 
-    `influences: [n, d]` may be a memory map.
+    Args:
+        influences: One influence vector per sample, shape ``[samples, dimension]``; may be a memory map.
+        budget: Number of samples to keep.
+        seed: Seed of blocks and kicks.
+        passes: Largest number of passes of exchanges.
+        kicks: Number of random perturbations.
+        block: Largest number of samples solved at once.
 
-    >>> select_fixed_size([[1.0, 0.0], [0.0, 3.0], [-1.0, 0.0], [0.0, 1.0]], budget=2)
-    array([1, 3])
+    Raises:
+        BudgetImpossible: `budget` is not between 1 and the number of samples.
+        ValuesNotFinite: An influence is NaN or infinite.
+
+    Example:
+        >>> select_fixed_size([[1.0, 0.0], [0.0, 3.0], [-1.0, 0.0], [0.0, 1.0]], budget=2)
+        array([1, 3])
     """
     problem = _problem(influences, seed)
     if not 1 <= budget <= len(problem):
@@ -89,13 +100,25 @@ def select_fixed_bound(
     kicks: int = 4,
     block: int = KEPT,
 ) -> NDArray[np.int64]:
-    """The positions that stay, ascending, when as many go as move the parameters by no more than `bound`.
+    """Return the ascending positions of the kept samples when as many as possible are removed within `bound`.
 
-    No more than the share `most` goes: where influences add up to nothing, the linear estimate says of a set what it
-    says of all the others, and removing everything would cost nothing.
+    Args:
+        influences: One influence vector per sample, shape ``[samples, dimension]``; may be a memory map.
+        bound: Largest distance that the removal may move the parameters.
+        seed: Seed of blocks and kicks.
+        most: Largest share of samples that may be removed, in ``(0, 1)``. Without this limit, if the influences sum to
+            zero, the linear estimate would allow removing everything.
+        passes: Largest number of passes of exchanges.
+        kicks: Number of random perturbations.
+        block: Largest number of samples solved at once.
 
-    >>> select_fixed_bound([[1.0, 0.0], [0.0, 3.0], [-1.0, 0.0], [0.0, 1.0]], bound=0.5)
-    array([1, 3])
+    Raises:
+        SettingInvalid: `bound` is negative, or `most` is out of range.
+        ValuesNotFinite: An influence is NaN or infinite.
+
+    Example:
+        >>> select_fixed_bound([[1.0, 0.0], [0.0, 3.0], [-1.0, 0.0], [0.0, 1.0]], bound=0.5)
+        array([1, 3])
     """
     if not bound >= 0:
         raise errors.SettingInvalid(
@@ -110,7 +133,7 @@ def select_fixed_bound(
         kept = opt(replace(whole, budget=count - removed), settings) if removed else np.arange(count)
         return kept if distance_moved(influences, kept) <= bound else None
 
-    # More samples can have a shorter sum, so sizes are tried from the largest down, and halved only in between.
+    # A larger set can have a smaller norm, so sizes are tried from the largest down, with bisection only in between.
     sizes = np.unique(np.linspace(0, int(most * count + 1e-9), _SIZES).astype(np.int64))[::-1].tolist()
     fits, best = next((size, kept) for size in sizes if (kept := within(size)) is not None)
     too_many = sizes[sizes.index(fits) - 1] if fits < sizes[0] else fits + 1
@@ -122,10 +145,15 @@ def select_fixed_bound(
 
 
 def distance_moved(influences: Any, kept: NDArray[np.int64]) -> float:
-    """How far removing all but `kept` moves the parameters: the length of the sum of what is removed.
+    """Return how far removing all samples but `kept` moves the parameters: the norm of the sum of their influences.
 
-    >>> distance_moved([[3.0, 0.0], [0.0, 4.0], [9.0, 9.0]], np.array([2]))
-    5.0
+    Args:
+        influences: One influence vector per sample, shape ``[samples, dimension]``; may be a memory map.
+        kept: Positions of the kept samples.
+
+    Example:
+        >>> distance_moved([[3.0, 0.0], [0.0, 4.0], [9.0, 9.0]], np.array([2]))
+        5.0
     """
     rows = Features(influences)
     removed = np.ones(len(rows), dtype=bool)
@@ -143,10 +171,11 @@ def _problem(influences: Any, seed: int) -> Problem:
 
 
 class _Removal:
-    """Which `count` of the rows of `points: [n, d]` go, and how they pull on the sum `moved` of those that went before.
+    """Local search for the `count` rows of `points` to remove, given the sum `moved` of rows removed in earlier blocks.
 
-    `pull[z]` is s_z . r with r the sum of all that goes, so an exchange changes |r|^2 by what `pull` and the inner
-    products say, and nothing else has to be looked at.
+    `pull[z]` is s_z . r, with r the sum of all removed rows. The change of |r|^2 by an exchange follows from `pull` and
+    the
+    inner products alone.
     """
 
     def __init__(self, points: NDArray[np.float64], moved: NDArray[np.float64], count: int) -> None:
@@ -155,7 +184,7 @@ class _Removal:
         self.least = _LEAST * float(self.gram.squared_norms.mean())
 
     def best(self, settings: OptSettings, *address: int) -> NDArray[np.bool_]:
-        """The best set found, as a mask."""
+        """Return the best set found, as a mask ``[n]``."""
         start = np.zeros(len(self.points), dtype=bool)
         start[np.argsort(self.gram.squared_norms, kind="stable")[: self.count]] = True
         best = self.improved(start, settings.passes)
@@ -167,11 +196,11 @@ class _Removal:
         return best
 
     def squared_length(self, removed: NDArray[np.bool_]) -> float:
-        """|r|^2."""
+        """Return |r|^2."""
         return float(np.square(self.moved + self.points[removed].sum(axis=0)).sum())
 
     def kicked(self, removed: NDArray[np.bool_], draw: np.random.Generator) -> NDArray[np.bool_]:
-        """The same set with a fiftieth of it, two at the least, exchanged at random."""
+        """Return the set with a fiftieth of its members, at least two, exchanged at random."""
         inside, outside = np.flatnonzero(removed), np.flatnonzero(~removed)
         many = min(max(2, len(inside) // 50), len(inside), len(outside))
         removed = removed.copy()
@@ -180,7 +209,7 @@ class _Removal:
         return removed
 
     def improved(self, removed: NDArray[np.bool_], passes: int) -> NDArray[np.bool_]:
-        """The set after exchanges of one for one, each of which makes the sum shorter."""
+        """Return the set after one-for-one exchanges, each of which decreases |r|^2."""
         removed, norms = removed.copy(), self.gram.squared_norms
         pull = self.points @ (self.moved + self.points[removed].sum(axis=0))
         barrier = np.where(removed, np.inf, 0.0)

@@ -1,7 +1,7 @@
 """`proportional`: keep the same share of every class, the highest scores of each.
 
-Samples are taken by their relative rank in their class, (rank + 1/2) / size: the method of Sainte-Laguë for
-seats in a parliament, exact to the sample and without its rivals' paradoxes. O(N log N).
+Samples are taken by their relative rank in their class, (rank + 1/2) / size: the method of Sainte-Laguë for seats in a
+parliament, which is exact to the sample and free of the paradoxes of other apportionments. O(N log N).
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from moso.selection.quotas import check_every_class
 
 
 def proportional(problem: Problem) -> NDArray[np.int64]:
-    """`budget` samples, each class with its share of the data."""
+    """Return `budget` positions, the same share of every class."""
     labels = problem.labels_for("proportional")
     sizes = np.bincount(labels)
     check_every_class("proportional", sizes, problem.budget)

@@ -1,4 +1,4 @@
-"""`random`: keep any samples at all, whatever their scores; addressed by (seed, id). O(N log N)."""
+"""`random`: keep a uniformly random subset, whatever the scores; a function of (seed, id). O(N log N)."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,5 +8,5 @@ from moso.selection.problem import Problem
 
 
 def random(problem: Problem) -> NDArray[np.int64]:
-    """`budget` samples, all equally likely."""
+    """Return `budget` positions; all samples are equally likely."""
     return shuffled(problem.keys, problem.seed, "random-selection")[: problem.budget]

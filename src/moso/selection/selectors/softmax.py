@@ -1,13 +1,13 @@
-"""`softmax`: draw samples with chances that grow with their score.
+"""`softmax`: draw samples with probabilities that grow with their score.
 
-Believes the score, but not to the sample: high scores are likelier to stay, low ones not excluded. Without
-replacement, each draw in proportion to the weights of what is left:
+Believes the score, but not exactly: high scores are more likely to be kept, low scores are not excluded. Samples are
+drawn without replacement, each in proportion to the remaining weights:
 
     weight(z) = exp(score(z) / temperature)
 
-The temperature is in standard deviations of the scores (`unit = "spread"`), so that it means the same for every
-score, or in the score's own unit. Towards 0 it is `top`, towards infinity `random`. The draw is a Gumbel number a
-sample added to score / temperature, and the highest sums stay. O(N log N).
+The temperature is in standard deviations of the scores (`unit = "spread"`), so that it is comparable between scores, or
+in the score's own unit. As the temperature goes to 0 the selection becomes `top`, as it goes to infinity `random`. The
+draw adds one Gumbel number per sample to score / temperature and keeps the highest sums. O(N log N).
 
 Source: Kool, van Hoof & Welling, Stochastic Beams and Where to Find Them, ICML 2019 (Gumbel top-k).
 """
@@ -24,7 +24,7 @@ from moso.settings import Settings
 
 
 class SoftmaxSettings(Settings):
-    """How strongly scores decide."""
+    """Settings of `softmax`: temperature and its unit."""
 
     temperature: float = Field(1.0, gt=0, description="how far scores lie apart before they matter")
     unit: Literal["spread", "score"] = Field(
@@ -33,9 +33,9 @@ class SoftmaxSettings(Settings):
 
 
 def softmax(problem: Problem, settings: SoftmaxSettings) -> NDArray[np.int64]:
-    """`budget` samples, drawn by score."""
+    """Return `budget` positions, drawn by score."""
     scores = problem.finite_scores("softmax")
     spread = scores.std() if settings.unit == "spread" else 1.0
-    # All scores equal: every temperature says the same.
+    # With equal scores all weights are equal, whatever the temperature; avoids 0 / 0.
     logits = (scores - scores.max()) / (settings.temperature * spread) if spread > 0 else np.zeros(len(scores))
     return weighted_order(logits, problem.keys, problem.seed, "softmax")[: problem.budget]

@@ -1,7 +1,7 @@
 """`top`: keep the highest scores overall (the paper's Algorithm 1).
 
-What a class gets is whatever its scores win: on CIFAR-100 the top 20 % hold between 18 and 187 of a
-class's 500 samples. O(N).
+Classes may end up with very different shares: on CIFAR-100 the top 20 % hold between 18 and 187 of a class's 500
+samples. O(N).
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from moso.selection.problem import Problem
 
 
 def top(problem: Problem) -> NDArray[np.int64]:
-    """The `budget` highest; of equal ones at the border those that come first, as ids have it."""
+    """Return the ascending positions of the `budget` highest scores; ties at the threshold are broken by id."""
     scores, budget = problem.scores, problem.budget
     if budget in (0, len(scores)):
         return flatnonzero(np.full(len(scores), budget > 0))

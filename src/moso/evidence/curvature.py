@@ -102,7 +102,7 @@ class Curvature:
         return torch.cholesky_solve(v.flatten(1).T, factor).T.reshape(v.shape)
 
     def sides(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """The inverses `[out, out]` and `[in, in]` of two matrices whose product is near to the curvature."""
+        """Return the inverses, `[out, out]` and `[in, in]`, of the curvature's two approximate Kronecker factors."""
         left = (torch.diag(self.d.mean(0)) + self.sign * self.q.T @ self.q / len(self.q)).double()
         right = (self.a.T @ self.a / len(self.a)).double()
         # The damping is split between the two factors in proportion to their mean eigenvalues, as in the paper.

@@ -63,8 +63,7 @@ class Recorder:
 
     One call of `attach` before training is enough: every update is seen where it happens, before any scheduler, in
     plain loops and in those of accelerate, transformers, Lightning and skorch. The alternative is to call `step` after
-    every `optimizer.step()`. With `total_steps=None` the recorder keeps a uniform sample (a reservoir) of however many
-    steps there are.
+    every `optimizer.step()`. With `total_steps=None` the recorder keeps a uniform sample (a reservoir) of all steps.
 
     Example:
         >>> import tempfile
@@ -150,11 +149,9 @@ class Recorder:
         """Record every update of these optimisers from now on; the training loop needs no further change.
 
         One step is a run of updates in which each optimiser makes at most one. If all optimisers step once per batch, a
-        step is a batch; if one optimiser steps five times for each step of another, these are five steps, and in four
-        of them the other's parameters have the learning rate 0. An update that moves nothing does not count: those of a
-        batch whose gradients overflowed (`GradScaler`), and those without gradients.
-
-        No error during recording ends the training: it is logged once, and raised when `trajectory` is read.
+        step is a batch; if one steps five times for each step of another, these are five steps, and in four of them the
+        other's parameters have learning rate 0. An update that moves nothing (no gradients, or an overflow under
+        `GradScaler`) does not count. An error of recording is logged and does not end training; `trajectory` raises it.
 
         Args:
             model: The network, or a wrapper of it (`torch.compile`, data parallelism, accelerate).
@@ -166,7 +163,6 @@ class Recorder:
 
         Raises:
             RecorderMisused: The recorder is already attached, or these are not the optimisers of this model.
-            WrongType: `model` is not a module, or an optimiser is not a `torch.optim.Optimizer`.
 
         Example:
             >>> import tempfile
@@ -195,13 +191,7 @@ class Recorder:
     def step(self, model: nn.Module, optimizer: Optimizer, epoch: int = 0) -> None:
         """Record the update that the optimiser has made since the last call; without an update, do nothing.
 
-        Create the recorder before the first update: the learning rate is noted during the update, so a scheduler may
-        run before this call.
-
-        Args:
-            model: The network, or a wrapper of it.
-            optimizer: The optimiser that made the update.
-            epoch: Epoch of the update, counted from 0.
+        The recorder must exist before the first update, in which it notes the rate: a scheduler may run before `step`.
 
         Raises:
             RecorderMisused: There were several updates since the last call, or the recorder was attached.
@@ -223,7 +213,7 @@ class Recorder:
                     "certain; make the Recorder before training, or call recorder.attach(model, optimizer) then"
                 )
             if not updates:
-                # The optimiser of a resumed run holds state from updates before this recorder, so this may be normal.
+                # A resumed run's optimiser holds state of earlier updates, so this is a warning and not an error.
                 _log.log(
                     logging.WARNING if missed else logging.INFO,
                     "Recorder.step saw no update of this %s so far, so no step is recorded: gradients accumulate, a "
@@ -248,14 +238,14 @@ class Recorder:
     def updated(
         self, model: nn.Module, parameters: Sequence[nn.Parameter], rate: float, step: int, epoch: int = 0
     ) -> None:
-        """Record update `step` of a training loop that does not use `torch.optim`.
+        """Record update `step`, counted from 1, of a training loop that does not use `torch.optim`.
 
         Args:
             model: The network after the update.
             parameters: The parameters that the update moved.
             rate: Learning rate of the update.
-            step: Number of the update, counted from 1; a resumed run may begin with any.
-            epoch: Epoch of the update, counted from 0.
+            step: Number of the update; a resumed run may begin with any.
+            epoch: Epoch, counted from 0.
         """
         self.done = step
         self._write(_network(model), [(rate, list(parameters))], {id(one) for one in parameters}, epoch)
@@ -274,7 +264,7 @@ class Recorder:
             rates, groups = learning_rates(optimizer), optimizer.param_groups
             self._this_step[optimizer] = [(rate, moving(group)) for rate, group in zip(rates, groups, strict=True)]
             self._write(self._attachment.model, self._moves(), parameters_of(self._attachment.optimizers), 0)
-        except Exception as problem:  # noqa: BLE001 - nobody's training ends for its record; `trajectory` raises it
+        except Exception as problem:  # noqa: BLE001 - an error of recording must not end a training
             self._problem = problem
             _log.warning("nothing more is recorded, and training goes on: %s", problem)
 

@@ -24,7 +24,7 @@ class Checkpoints(Callback):
 
         Args:
             path: File of the checkpoint.
-            seconds: Least time between two checkpoints, in seconds.
+            seconds: Time after which the next checkpoint is due, in seconds; a callback may force one earlier.
             on_save: Called at every checkpoint and at the end with the seconds of training since its last call.
             on_epoch: Called after every epoch with its number, counted from 1, its mean loss and its last learning
                 rate.

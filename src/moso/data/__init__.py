@@ -1,4 +1,4 @@
-"""Samples, their labels and ids, and the two views of them. Nobody here knows models or methods."""
+"""Samples, their labels and ids, and the two views of them. Nothing in this package depends on models or methods."""
 
 from moso.data.augment import Augmentation
 from moso.data.dataset import DataSet, datasets, open_dataset

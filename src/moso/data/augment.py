@@ -1,6 +1,6 @@
-"""Random changes of the training view, a batch at a time, each draw addressed by (seed, epoch, sample).
+"""Random augmentation of the training view, one batch at a time, each draw addressed by (seed, epoch, sample).
 
-The same sample in the same epoch is changed in the same way whatever batch, worker or machine it meets.
+A sample is augmented in the same way in the same epoch, whatever its batch, worker or machine.
 """
 
 from typing import Any, Literal
@@ -12,17 +12,28 @@ from PIL import Image
 from moso.randomness import uniforms
 
 Augmentation = Literal["none", "crop", "crop-flip", "resized-crop-flip"]
-PADDING_SHARE = 8  # an image of 32 pixels is padded by 4, as everywhere in this field
+PADDING_SHARE = 8  # an image of 32 pixels is padded by 4, as is usual
 
 
 def pad_crop(images: NDArray[Any], keys: NDArray[np.uint64], epoch: int, seed: int, flip: bool) -> NDArray[Any]:
-    """Zero-pad by an eighth, cut a window of the old size at random, mirror half of the images.
+    """Zero-pad by an eighth, crop a random window of the old size, and mirror half of the images.
 
-    >>> images = np.arange(2 * 1 * 8 * 8, dtype=np.uint8).reshape(2, 1, 8, 8)
-    >>> keys = np.arange(2, dtype=np.uint64)
-    >>> both = pad_crop(images, keys, epoch=0, seed=0, flip=True)
-    >>> bool((both[1:] == pad_crop(images[1:], keys[1:], epoch=0, seed=0, flip=True)).all())
-    True
+    Args:
+        images: Shape `[batch, channels, height, width]`.
+        keys: One 64-bit key per image, shape `[batch]`.
+        epoch: Epoch, counted from 0.
+        seed: Seed of the draws.
+        flip: Whether half of the images are mirrored.
+
+    Returns:
+        Images of the same shape and type.
+
+    Example:
+        >>> images = np.arange(2 * 1 * 8 * 8, dtype=np.uint8).reshape(2, 1, 8, 8)
+        >>> keys = np.arange(2, dtype=np.uint64)
+        >>> both = pad_crop(images, keys, epoch=0, seed=0, flip=True)
+        >>> bool((both[1:] == pad_crop(images[1:], keys[1:], epoch=0, seed=0, flip=True)).all())
+        True
     """
     count, channels, height, width = images.shape
     pad = max(1, height // PADDING_SHARE)
@@ -39,9 +50,15 @@ def pad_crop(images: NDArray[Any], keys: NDArray[np.uint64], epoch: int, seed: i
 
 
 def resized_crop(image: Image.Image, shape: tuple[int, ...], draws: NDArray[np.float64]) -> NDArray[np.uint8]:
-    """A window of 8 to 100 % of the area at an aspect of 3/4 to 4/3, scaled to `shape`, perhaps mirrored.
+    """Return a crop of 8 to 100 % of the area at an aspect ratio of 3/4 to 4/3, scaled to `shape`, perhaps mirrored.
 
-    `draws: [5]` are the sample's own numbers in [0, 1): area, aspect, top, left, mirror.
+    Args:
+        image: Image in its own size.
+        shape: `(channels, height, width)` of the result.
+        draws: The sample's numbers in [0, 1) for area, aspect, top, left and mirror, shape `[5]`.
+
+    Returns:
+        Pixels of shape `shape`, uint8.
     """
     area = image.width * image.height * (0.08 + 0.92 * draws[0])
     aspect = (3 / 4) * (16 / 9) ** draws[1]
@@ -56,6 +73,6 @@ def resized_crop(image: Image.Image, shape: tuple[int, ...], draws: NDArray[np.f
 
 
 def resized_crop_draws(keys: NDArray[np.uint64], epoch: int, seed: int) -> NDArray[np.float64]:
-    """The five draws a sample of `resized_crop`, `[n, 5]`."""
+    """Return the five draws of `resized_crop` per sample, shape `[n, 5]`."""
     purposes = ("area", "aspect", "crop-top", "crop-left", "flip")
     return np.stack([uniforms(keys, seed, purpose, epoch) for purpose in purposes], axis=1)

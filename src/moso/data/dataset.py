@@ -22,10 +22,15 @@ from moso.tasks import Task
 
 @dataclass(frozen=True)
 class DataSet:
-    """The training split of a data set, its test and validation splits if there are any, and the task they share.
+    """The training split of a data set, its test and validation splits if there are any, and their common task.
 
-    Where labels were replaced or made noisy, `clean_labels: [train]` are those that the source gave, and
-    `noisy: [train]` says which samples drew a new label at random (some of them drew their own again).
+    Attributes:
+        name: Name of the data set.
+        train: Training split.
+        test: Test split, if there is one.
+        clean_labels: Labels of the source, shape `[train]`, if they were replaced or made noisy.
+        noisy: Which samples drew a new label at random, shape `[train]`; some drew their own label again.
+        validation: Validation split, if there is one.
     """
 
     name: str
@@ -37,15 +42,16 @@ class DataSet:
 
     @property
     def task(self) -> Task:
-        """What is to be learned from the data."""
+        """The task that is learned from the data."""
         return self.train.task
 
 
 def datasets() -> list[tuple[str, str]]:
-    """Every kind of data set: how its name is written, and what it is.
+    """Return every kind of data set: how its name is written, and its description.
 
-    >>> [name for name, _ in datasets()]
-    ['digits', 'diabetes', 'cifar10', 'cifar100', 'parquet:PATH', 'folder:PATH', 'text:PATH', 'hf:NAME[:CONFIG]']
+    Example:
+        >>> [name for name, _ in datasets()]
+        ['digits', 'diabetes', 'cifar10', 'cifar100', 'parquet:PATH', 'folder:PATH', 'text:PATH', 'hf:NAME[:CONFIG]']
     """
     return [(source.usage, source.description) for source in SOURCES.all().values()]
 
@@ -66,17 +72,34 @@ def open_dataset(
 ) -> DataSet:
     """Open a data set by name.
 
-    `task` names what is to be learned, where the answers could be read as several; without it, the source says.
-    `labels` (FILE[:KEY]) has one label for every sample of the source's training split, and is read first;
-    `label_noise` is added to the result. The test split keeps the source's labels: it is the source's own, or
-    `test_share` of each class, held out by id (0 holds out nothing). Broken images stop with an error or are
-    left out with a warning. A validation set is another data set by name, or `validation_share` of each class of the
-    training split, which is then smaller; like the test it keeps the source's labels. Inputs and numbers to predict are
-    normalised, and texts tokenised, by the training split.
+    Inputs and numbers to predict are normalised, and texts tokenised, with statistics of the training split. Test and
+    validation splits always keep the labels of the source.
 
-    >>> data = open_dataset("digits", label_noise=0.2)
-    >>> len(data.train), len(data.test), int(data.noisy.sum())
-    (1438, 359, 288)
+    Args:
+        name: Name of the data set, such as `digits` or `folder:PATH`.
+        task: Name of the task, if the answers fit several; by default the task of the source.
+        resize: Side in pixels to which images are scaled and cropped.
+        on_broken: `stop` raises an error for broken images, `skip` leaves them out with a warning.
+        labels: `FILE[:KEY]` with one label per sample of the source's training split; read before noise is added.
+        label_noise: Share of the training samples, in [0, 1], that draw a new label.
+        seed: Seed of the label noise.
+        test_share: Share of each class, in [0, 1), that is held out by id if the source has no test split.
+        memory_limit: Decoded inputs larger than this many bytes stay on disk.
+        validation: Name of another data set to validate on.
+        validation_share: Share of each class of the training split, in [0, 1), to hold out for validation instead.
+
+    Raises:
+        UnknownName: There is no data set of this name.
+        SettingInvalid: A share or a size is out of range.
+        SettingsConflict: Both `validation` and `validation_share` are given.
+        ClassesRequired: Labels or label noise are given for a task without classes.
+        TooFewSamples: A held-out split would be empty.
+        BrokenImageError: Images cannot be decoded and `on_broken` is `stop`.
+
+    Example:
+        >>> data = open_dataset("digits", label_noise=0.2)
+        >>> len(data.train), len(data.test), int(data.noisy.sum())
+        (1438, 359, 288)
     """
     if resize is not None and resize < 1:
         raise errors.SettingInvalid(f"resize {resize} is not a number of pixels; it must be at least 1")
@@ -93,7 +116,8 @@ def open_dataset(
     train, test = open_source(name, resize, memory_limit, task)
     if not train.task.by_class and (labels is not None or label_noise > 0):
         raise errors.ClassesRequired(f"the answers of {name} are numbers; --labels and --label-noise are for classes")
-    # Every draw below is by id, and the split by the source's labels: other labels never move a sample to the test.
+    # Every draw below is by id, and the splits use the source's labels, so replaced labels never move a sample between
+    # splits.
     clean = train.labels
     used = clean if labels is None else read_labels(labels, len(train), train.classes, train.ids)
     if test is None and test_share > 0:
@@ -133,13 +157,13 @@ def open_dataset(
 def _both(
     clean: NDArray[np.int64], used: NDArray[np.int64], positions: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Two columns at these positions; one, where both are the same."""
+    """Return two columns at these positions; the same array twice if both columns are the same."""
     kept = take(clean, positions)
     return kept, kept if used is clean else take(used, positions)
 
 
 def _as_met(given: dict[str, StoredSamples]) -> dict[str, StoredSamples]:
-    """All splits as networks meet them, by what the training split is like: texts tokenised, numbers normalised."""
+    """Return all splits as networks meet them: tokenised or normalised with statistics of the training split."""
     train, splits = given["training"], list(given.values())
     if isinstance(train.reader, TextReader):
         tokenizer = Tokenizer.fit(train.reader.texts.to_pylist())
@@ -157,7 +181,7 @@ def _as_met(given: dict[str, StoredSamples]) -> dict[str, StoredSamples]:
 def _decoded(
     splits: dict[str, StoredSamples], on_broken: OnBroken, resize: int | None, memory_limit: int
 ) -> tuple[dict[str, StoredSamples], NDArray[np.int64] | None]:
-    """All splits decoded without their broken images, and the positions of the training split if some are gone."""
+    """Decode all splits without their broken images; also return the training positions left if some are broken."""
     done = {split: decode_all(part.reader, memory_limit, on_broken) for split, part in splits.items()}
     _report_broken(list(done.values()), on_broken)
     whole = done["training"].whole() if done["training"].broken else None

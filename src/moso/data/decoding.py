@@ -1,6 +1,6 @@
-"""Decode everything once, or look at everything once where it does not fit into memory.
+"""Decode all images once, or check all images once if they do not fit into memory.
 
-Either way all broken images are known before training starts: their number is the user's first question.
+Either way all broken images are known before training starts.
 """
 
 import os
@@ -17,30 +17,38 @@ from moso.data.readers import MEMORY_LIMIT_BYTES, MemoryReader, Reader
 
 OnBroken = Literal["stop", "skip"]
 
-# Below this, decoding an image takes so little time that threads only fight over the interpreter's lock:
-# 50,000 PNGs of 32 x 32 take 4.2 s in one thread and 6.2 s in two.
+# Smaller images decode so fast that threads only contend for the GIL: 50,000 PNGs of 32 x 32 take 4.2 s in one thread
+# and 6.2 s in two.
 _PIXELS_WORTH_A_THREAD = 64 * 64
 _BLOCK = 128
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """A reader of all positions, and those of them whose images are broken."""
+    """A reader of all positions, and the errors of the broken images by position."""
 
     reader: Reader
     broken: dict[int, BrokenImageError] = field(default_factory=dict)
 
     def whole(self) -> NDArray[np.int64]:
-        """The positions of the images that can be decoded."""
+        """Return the positions of the images that can be decoded."""
         return np.setdiff1d(np.arange(len(self.reader)), np.fromiter(self.broken, dtype=np.int64))
 
 
 def decode_all(reader: Reader, limit: int = MEMORY_LIMIT_BYTES, on_broken: OnBroken = "stop") -> Decoded:
-    """Everything in memory if that takes at most `limit` bytes; otherwise the reader as it is, looked through.
+    """Decode everything into memory if that takes at most `limit` bytes; otherwise check the images in place.
 
-    Looking through opens every image and verifies what its format lets verify without decoding: sizes, headers,
-    checksums. A JPEG cut off in the middle is found only by decoding it, so that is done where `on_broken` is
-    "skip" (the samples must be known before training starts); with "stop" such a file stops the run when it is met.
+    The check opens every image and verifies what its format allows without decoding: sizes, headers, checksums. A
+    truncated JPEG is found only by decoding it, so the check decodes if `on_broken` is "skip" (the samples must be
+    known before training starts); with "stop" such a file stops the run when it is read.
+
+    Args:
+        reader: Reader of the raw inputs; only encoded images are decoded.
+        limit: Most bytes of decoded images in memory.
+        on_broken: What the caller does with broken images, "stop" or "skip".
+
+    Returns:
+        The reader to use, and the broken images.
     """
     if not isinstance(reader, EncodedReader):
         return Decoded(reader)
@@ -78,7 +86,7 @@ def _look_at(reader: EncodedReader, position: int, thorough: bool) -> BrokenImag
             if not thorough:
                 image.verify()
             elif image.format == "JPEG":
-                image.draft("RGB", (1, 1))  # still read to its end, but at an eighth of the size
+                image.draft("RGB", (1, 1))  # the whole file is still read, but decoded at an eighth of the size
                 image.load()
             else:
                 reader.picture(position)

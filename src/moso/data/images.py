@@ -1,6 +1,6 @@
 """Encoded images: opened, decoded to RGB, brought to one size, and read by position.
 
-Every image is known by a name, so that a broken one can be told to its owner.
+Every image has a name, so that errors can say which one is broken.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from moso import errors
 from moso.errors import MosoError
 from moso.randomness import generator
 
-# What Pillow's parsers let through when the bytes of a file are wrong; a missing file is an OSError as well.
+# Exceptions of Pillow's parsers for wrong bytes; a missing file is an OSError as well.
 _BAD_BYTES = (OSError, ValueError, SyntaxError, EOFError, struct.error, zlib.error, Image.DecompressionBombError)
 
 
@@ -32,13 +32,14 @@ class BrokenImageError(MosoError):
 
 @contextmanager
 def naming_broken_image(name: str) -> Iterator[None]:
-    """Whatever Pillow raises over an image becomes a `BrokenImageError` that names it.
+    """Turn any exception of Pillow inside this context into a `BrokenImageError` that names the image.
 
-    >>> with naming_broken_image("cat.png"):
-    ...     Image.open(io.BytesIO(b"no image"))
-    Traceback (most recent call last):
-    ...
-    moso.data.images.BrokenImageError: image cat.png cannot be decoded: cannot identify image file ...
+    Example:
+        >>> with naming_broken_image("cat.png"):
+        ...     Image.open(io.BytesIO(b"no image"))
+        Traceback (most recent call last):
+        ...
+        moso.data.images.BrokenImageError: image cat.png cannot be decoded: cannot identify image file ...
     """
     try:
         yield
@@ -47,16 +48,24 @@ def naming_broken_image(name: str) -> Iterator[None]:
 
 
 def open_image(encoded: Path | bytes) -> Image.Image:
-    """An encoded image, its header read and its pixels not yet."""
+    """Open an encoded image: the header is read, the pixels are not."""
     return Image.open(io.BytesIO(encoded) if isinstance(encoded, bytes) else encoded)
 
 
 def decode(encoded: Path | bytes, name: str) -> Image.Image:
-    """An encoded image as RGB; greyscale, 16-bit, palette, CMYK and transparent ones are converted.
+    """Decode an image to RGB; greyscale, 16-bit, palette, CMYK and transparent images are converted.
 
-    >>> file = io.BytesIO(); Image.new("L", (2, 2), 7).save(file, "PNG")
-    >>> decode(file.getvalue(), "grey.png").getpixel((0, 0))
-    (7, 7, 7)
+    Args:
+        encoded: Path or bytes of the image.
+        name: Name of the image in errors.
+
+    Raises:
+        BrokenImageError: The image cannot be decoded, or its pixels have more than 16 bits.
+
+    Example:
+        >>> file = io.BytesIO(); Image.new("L", (2, 2), 7).save(file, "PNG")
+        >>> decode(file.getvalue(), "grey.png").getpixel((0, 0))
+        (7, 7, 7)
     """
     with naming_broken_image(name), open_image(encoded) as image:
         image.load()
@@ -65,7 +74,7 @@ def decode(encoded: Path | bytes, name: str) -> Image.Image:
         if image.mode in ("P", "LA", "PA") or "transparency" in image.info:
             return image.convert("RGBA").convert("RGB")
         if image.mode == "I" or image.mode.startswith("I;16"):
-            # Pillow's own conversion clips at 255 and would turn most of a 16-bit image white.
+            # Pillow's own conversion clips at 255, which would turn most of a 16-bit image white.
             pixels = np.asarray(image)
             if pixels.min() < 0 or pixels.max() > 65535:
                 raise ValueError("its numbers have more than 16 bits; convert it to 8 bits first")
@@ -76,7 +85,7 @@ def decode(encoded: Path | bytes, name: str) -> Image.Image:
 
 
 def fit(image: Image.Image, resize: int | None) -> Image.Image:
-    """The evaluation form: the shorter side to `resize`, then the centre square; unchanged without a resize."""
+    """Scale the shorter side to `resize` and crop the centre square; without `resize`, return the image unchanged."""
     if resize is None or image.size == (resize, resize):
         return image
     width, height = image.size
@@ -89,10 +98,14 @@ def fit(image: Image.Image, resize: int | None) -> Image.Image:
 
 
 def resize_images(images: NDArray[Any], resize: int) -> NDArray[np.uint8]:
-    """Decoded images `[n, channels, height, width]` in their evaluation form of `resize` x `resize`.
+    """Bring decoded images `[n, channels, height, width]` to `resize` x `resize` pixels, as `fit` does.
 
-    >>> resize_images(np.zeros((2, 1, 8, 8), dtype=np.uint8), 4).shape
-    (2, 1, 4, 4)
+    Raises:
+        PicturesRequired: The inputs are not uint8 images of 1 or 3 channels.
+
+    Example:
+        >>> resize_images(np.zeros((2, 1, 8, 8), dtype=np.uint8), 4).shape
+        (2, 1, 4, 4)
     """
     if images.dtype != np.uint8 or images.ndim != 4 or images.shape[1] not in (1, 3):
         raise errors.PicturesRequired(
@@ -111,8 +124,14 @@ def resize_images(images: NDArray[Any], resize: int) -> NDArray[np.uint8]:
 class EncodedReader:
     """Images kept encoded, as paths or as a column of bytes, and decoded when they are read.
 
-    `encoded` gives the path or the bytes of a position; `names` says what to call it in an error;
-    `reference` is the image whose size all others must have.
+    Attributes:
+        encoded: Returns the path or the bytes at a position.
+        names: Returns the name at a position, for errors.
+        count: Number of images.
+        image_shape: `(3, height, width)` after the resize.
+        resize: Side in pixels to which images are scaled and cropped.
+        reference: Name of the image whose size all others must have.
+        streamed: Whether inputs are decoded when read.
     """
 
     encoded: Callable[[int], Path | bytes]
@@ -131,7 +150,11 @@ class EncodedReader:
         count: int,
         resize: int | None = None,
     ) -> "EncodedReader":
-        """A reader whose shape is the resize, or else the size of the first image that can be opened."""
+        """Return a reader whose shape is the resize, or else the size of the first image that can be opened.
+
+        Raises:
+            BrokenImageError: No image can be opened.
+        """
         if resize is not None:
             return cls(encoded, names, count, (3, resize, resize), resize)
         problem: BrokenImageError | None = None
@@ -152,24 +175,33 @@ class EncodedReader:
         return self.count
 
     def picture(self, position: int) -> Image.Image:
-        """The decoded image, in its own size."""
+        """Return the decoded image in its own size."""
         return decode(self.encoded(position), self.names(position))
 
     def pixels(self, position: int) -> NDArray[np.uint8]:
-        """One decoded and resized image, uint8 `[3, height, width]`."""
+        """Return one decoded and resized image, uint8 `[3, height, width]`."""
         image = fit(self.picture(position), self.resize)
         self.check_size(position, image.width, image.height)
         return np.asarray(image).transpose(2, 0, 1)
 
     def read(self, positions: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Decoded and resized images, uint8 `[n, 3, height, width]`."""
+        """Return decoded and resized images, uint8 `[n, 3, height, width]`.
+
+        Raises:
+            BrokenImageError: An image cannot be decoded.
+            ShapeMismatch: An image has another size than the reference.
+        """
         out = np.empty((len(positions), *self.image_shape), dtype=np.uint8)
         for row, position in enumerate(positions.tolist()):
             out[row] = self.pixels(position)
         return out
 
     def check_size(self, position: int, width: int, height: int) -> None:
-        """Refuse an image of another size than the reference."""
+        """Refuse an image of another size than the reference.
+
+        Raises:
+            ShapeMismatch: The sizes differ.
+        """
         if (height, width) != self.image_shape[1:]:
             raise errors.ShapeMismatch(
                 f"image {self.names(position)} has {width} x {height} pixels but {self.reference} has "
@@ -177,7 +209,7 @@ class EncodedReader:
             )
 
     def take(self, positions: NDArray[np.int64]) -> "EncodedReader":
-        """The subset, still encoded."""
+        """Return the reader of a subset, still encoded."""
         return replace(
             self,
             encoded=_Renumbered(self.encoded, positions),
@@ -186,10 +218,10 @@ class EncodedReader:
         )
 
     def fingerprint(self) -> str:
-        """A hash of the content of 256 images drawn by address.
+        """Return a hash of the content of 256 images drawn by address.
 
-        Reading a terabyte to see whether it is still the same would cost more than the run. Names are left
-        out: data that was moved to another disk is still the same data.
+        Hashing a terabyte would cost more than the run. Names are left out, because data that was moved to another disk
+        is still the same data.
         """
         digest = hashlib.blake2b(repr((self.count, self.image_shape, self.resize)).encode(), digest_size=16)
         chosen = generator("fingerprint", self.count).choice(self.count, min(256, self.count), replace=False)
@@ -201,7 +233,7 @@ class EncodedReader:
 
 @dataclass(frozen=True)
 class _Renumbered:
-    """`positions[i]` in place of `i`; a class, so that readers can travel to worker processes."""
+    """Maps `i` to `positions[i]` first; a class, because readers are pickled for worker processes."""
 
     inner: Callable[[int], Any]
     positions: NDArray[np.int64]
@@ -218,37 +250,38 @@ class Paths:
     relative: pa.Array
 
     def __call__(self, position: int) -> Path:
-        """The whole path at a position."""
+        """Return the whole path at a position."""
         return self.root / str(self.relative[position])
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of encoded bytes, by position; where they are missing, a column of paths may have them.
+    """A column of encoded bytes, by position, with a column of paths as a fallback for missing bytes.
 
-    >>> Column(pa.chunked_array([[b"a", b"b"]]))(1)
-    b'b'
+    Example:
+        >>> Column(pa.chunked_array([[b"a", b"b"]]))(1)
+        b'b'
     """
 
     values: pa.ChunkedArray
     paths: pa.ChunkedArray | None = None
 
     def __call__(self, position: int) -> Path | bytes:
-        """The bytes at a position, or the path of the file that has them."""
+        """Return the bytes at a position, or the path of the file that holds them."""
         value: bytes | None = self.values[position].as_py()
         if value is not None:
             return value
         path = None if self.paths is None else self.paths[position].as_py()
-        return b"" if path is None else Path(path)  # no bytes decode to a broken image, which has a name
+        return b"" if path is None else Path(path)  # empty bytes raise a BrokenImageError with the image's name
 
 
 @dataclass(frozen=True)
 class Names:
-    """What positions are called in errors."""
+    """Names of positions in errors."""
 
     ids: pa.Array
     prefix: str = ""
 
     def __call__(self, position: int) -> str:
-        """The name of a position."""
+        """Return the name of a position."""
         return f"{self.prefix}{self.ids[position]}"

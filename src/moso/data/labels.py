@@ -1,13 +1,13 @@
 """Labels from a file, in place of the data set's own: `--labels FILE[:KEY]`.
 
-- `.npz`: KEY is the array, and may be left out where there is only one; `.npy` has no KEY. Numbers are class
-  indices, text is class names.
-- `.csv`, `.tsv`, `.txt`: KEY is the column, and may be left out for a column `label`, for the only column, and for
-  a file without a header. Values are class names; if one of them is none, all are class indices.
+- `.npz`: KEY is the array, and may be omitted if there is only one; `.npy` has no KEY. Numbers are class indices, text
+  is class names.
+- `.csv`, `.tsv`, `.txt`: KEY is the column, and may be omitted for a column `label`, for the only column, and for a
+  file without a header. Values are class names; if one of them is not, all are class indices.
 - `.parquet`: KEY is the column, as for text; numbers are class indices, text is read as in text files.
 
-One label a sample, in the data set's order. A table with a column `id` is matched by id instead, so that rows may
-stand in any order.
+There is one label per sample, in the order of the data set. A table with a column `id` is matched by id instead, so its
+rows may be in any order.
 """
 
 import csv
@@ -25,20 +25,38 @@ from moso import errors
 from moso.errors import MosoError
 from moso.tasks.classification import check_labels
 
-# A table as columns of raw values; `None` names the only column of a file without a header.
+# Columns of raw values by name; `None` is the name of the only column of a file without a header.
 _Table = dict[str | None, list[Any]]
 
 
 def read_labels(spec: str, count: int, classes: Sequence[str], ids: pa.Array | None = None) -> NDArray[np.int64]:
-    """The labels `[count]` that `spec` (FILE or FILE:KEY) gives, as indices into `classes`.
+    """Read the labels of a file as indices into `classes`.
 
-    `ids` are the samples' own ids; a table's `id` column is matched against them, and ignored without them.
+    Args:
+        spec: `FILE` or `FILE:KEY`.
+        count: Number of samples.
+        classes: Names of the classes.
+        ids: Ids of the samples, which the table's `id` column is matched against; without them that column is ignored.
 
-    >>> import tempfile
-    >>> file = Path(tempfile.mkdtemp()) / "labels.csv"
-    >>> _ = file.write_text("label\\ndog\\ncat\\n")
-    >>> read_labels(str(file), 2, ["cat", "dog"])
-    array([1, 0])
+    Returns:
+        Class indices, shape `[count]`.
+
+    Raises:
+        FileMissing: There is no such file.
+        FileUnreadable: The file cannot be read.
+        ColumnMissing: The file has no such array or column.
+        DataAmbiguous: The file has several arrays or columns and KEY is missing.
+        LengthMismatch: The number of labels is not `count`.
+        LabelInvalid: A label is not a class.
+        LabelsMissing: A label is missing.
+        SampleUnknown: The ids do not match those of the samples.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp()) / "labels.csv"
+        >>> _ = file.write_text("label\\ndog\\ncat\\n")
+        >>> read_labels(str(file), 2, ["cat", "dog"])
+        array([1, 0])
     """
     file, key = _split_key(spec)
     values, own_ids = _read(file, key, classes)
@@ -64,7 +82,7 @@ def _split_key(spec: str) -> tuple[Path, str | None]:
 
 
 def _read(file: Path, key: str | None, classes: Sequence[str]) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """The raw labels, and the ids beside them if there are any."""
+    """Read the raw labels, and the ids beside them if there are any."""
     suffix = file.suffix.lower()
     try:
         if suffix in (".npz", ".npy"):
@@ -126,7 +144,7 @@ def _choose(file: Path, names: Sequence[Any], key: str | None, what: str) -> Any
 
 
 def _array(values: Sequence[Any]) -> NDArray[Any]:
-    """Numbers as numbers, text as text; what is missing becomes NaN or an empty text."""
+    """Convert to an array of numbers or of text; missing values become NaN or an empty text."""
     if any(isinstance(value, str) for value in values):
         return np.array(["" if value is None else str(value) for value in values], dtype=np.str_)
     if any(value is None for value in values):
@@ -135,7 +153,7 @@ def _array(values: Sequence[Any]) -> NDArray[Any]:
 
 
 def _order(file: Path, own: NDArray[Any], ids: pa.Array) -> NDArray[np.int64]:
-    """Which row of the file belongs to each sample."""
+    """Return the row of the file that belongs to each sample."""
     rows = {str(value): row for row, value in enumerate(own.tolist())}
     order = [rows.get(str(value)) for value in ids.to_pylist()]
     if len(rows) != len(own) or None in order:
@@ -156,7 +174,7 @@ def _is_number(text: str) -> bool:
 
 
 def _as_numbers(values: NDArray[Any], classes: Sequence[str]) -> NDArray[Any]:
-    """Text as class indices: by name if all of it names classes, as numbers otherwise."""
+    """Convert text to class indices: by name if all values are class names, as numbers otherwise."""
     if values.dtype.kind != "U" or values.ndim != 1:
         return values
     texts = values.tolist()

@@ -1,4 +1,4 @@
-"""Numbers that stay on the disk: one npy file that the operating system pages in as it is read."""
+"""Numeric inputs that stay on disk: one memory-mapped npy file."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -13,11 +13,12 @@ from moso.randomness import generator
 
 @dataclass(frozen=True)
 class MappedReader:
-    """Rows of a memory map, all of them or those in `rows`; what memory holds of a row is its number.
+    """Rows of a memory map, all of them or those in `rows`; only row numbers are held in memory.
 
-    >>> reader = MappedReader(np.arange(6, dtype=np.uint8).reshape(3, 2)).take(np.array([2, 0]))
-    >>> len(reader), reader.read(np.array([0])).tolist()
-    (2, [[4.0, 5.0]])
+    Example:
+        >>> reader = MappedReader(np.arange(6, dtype=np.uint8).reshape(3, 2)).take(np.array([2, 0]))
+        >>> len(reader), reader.read(np.array([0])).tolist()
+        (2, [[4.0, 5.0]])
     """
 
     inputs: NDArray[Any]
@@ -33,24 +34,24 @@ class MappedReader:
         return len(self.inputs if self.rows is None else self.rows)
 
     def read(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
-        """The inputs at these positions, in memory."""
+        """Read the inputs at these positions into memory, float32 `[n, ...]`."""
         rows = positions if self.rows is None else self.rows[positions]
-        # In the order of the file, so that a page is read once.
+        # In the order of the file, so that each page is read once.
         order = np.argsort(rows, kind="stable")
         found = np.empty((len(rows), *self.shape), dtype=np.float32)
         found[order] = self.inputs[rows[order]]
         return found
 
     def picture(self, position: int) -> None:
-        """Numbers are no pictures."""
+        """Return None: numeric inputs are not pictures."""
         return
 
     def take(self, positions: NDArray[np.int64]) -> "MappedReader":
-        """The subset, still on the disk."""
+        """Return the reader of a subset, still on disk."""
         return replace(self, rows=positions if self.rows is None else take(self.rows, positions))
 
     def fingerprint(self) -> str:
-        """A hash of 4,096 rows drawn by address: reading all would cost more than it is worth."""
+        """Return a hash of 4,096 rows drawn by address; hashing all rows would take too long."""
         count = len(self)
         digest = hashlib.blake2b(repr((count, self.shape)).encode(), digest_size=16)
         chosen = generator("fingerprint", count).choice(count, min(4096, count), replace=False)

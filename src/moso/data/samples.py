@@ -1,10 +1,10 @@
 """The samples of one split: stable ids, answers, and the two views of them.
 
-The **training view** is what the network learns from (augmented, addressed by seed and epoch). The
-**evaluation view** is the sample itself; scores are always taken through it.
+The **training view** is what the network learns from (augmented, addressed by seed and epoch). The **evaluation view**
+is the sample itself; scores are always computed on it.
 
-What an answer is, the task says. Where samples belong to no classes all `labels` are 0, so that partitions and
-held-out tests know a single stratum.
+The task defines what an answer is. If samples belong to no classes, all `labels` are 0, so that partitions and held-out
+splits see a single stratum.
 """
 
 import hashlib
@@ -33,27 +33,27 @@ from moso.tasks.task import Answers
 
 
 class Samples(Protocol):
-    """One split of a data set, whatever it is made of."""
+    """One split of a data set, whatever its storage."""
 
     @property
     def ids(self) -> pa.Array:
-        """One stable id a sample: the row number (int64) or the path (string)."""
+        """One stable id per sample: the row number (int64) or the path (string)."""
 
     @property
     def task(self) -> Task:
-        """What is to be learned; the same for all splits of a data set."""
+        """The task that is learned; the same for all splits of a data set."""
 
     @property
     def targets(self) -> Answers:
-        """One answer per sample, `[n, ...]`, as the user knows it; `[n, 0]` where answers were not looked at."""
+        """One answer per sample, `[n, ...]`, in the user's units; `[n, 0]` if answers were not read."""
 
     @property
     def answers(self) -> Answers:
-        """What the network is to answer, `[n, ...]`: the targets in the units that batches have them in."""
+        """The targets in the units that batches hold them in, `[n, ...]`."""
 
     @property
     def labels(self) -> NDArray[np.int64]:
-        """One class index per sample; all 0 where there are no classes."""
+        """One class index per sample; all 0 if there are no classes."""
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -61,7 +61,7 @@ class Samples(Protocol):
 
     @property
     def keys(self) -> NDArray[np.uint64]:
-        """One 64-bit key a sample, made from its id: where its random draws are addressed."""
+        """One 64-bit key per sample, a hash of its id, which addresses its random draws."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -69,32 +69,33 @@ class Samples(Protocol):
 
     @property
     def vocabulary(self) -> int | None:
-        """How many token ids there are, where inputs are token ids."""
+        """Number of token ids, if inputs are token ids."""
 
     def __len__(self) -> int:
-        """How many samples there are."""
+        """Return the number of samples."""
 
     def training_view(self, augmentation: Augmentation, seed: int) -> View:
-        """What the network learns from."""
+        """Return the view that the network learns from."""
 
     def evaluation_view(self) -> View:
-        """The samples themselves."""
+        """Return the view of the samples themselves."""
 
     def picture(self, position: int) -> Image.Image | None:
-        """A sample as a picture, if it is one."""
+        """Return a sample as a picture, or None if it is not one."""
 
     def text(self, position: int) -> str | None:
-        """A sample as a text, if it is one."""
+        """Return a sample as a text, or None if it is not one."""
 
     def fingerprint(self) -> str:
-        """A hash of ids, labels and content: another data set under the same name is noticed."""
+        """Return a hash of ids, labels and content, which detects another data set under the same name."""
 
 
 def id_keys(ids: pa.Array) -> NDArray[np.uint64]:
-    """The samples' keys: a function of the id alone, so of no order.
+    """Return the samples' keys: a function of the id alone, independent of the order.
 
-    >>> id_keys(pa.array([0, 1, 2]))[1] == id_keys(pa.array([1]))[0]
-    np.True_
+    Example:
+        >>> id_keys(pa.array([0, 1, 2]))[1] == id_keys(pa.array([1]))[0]
+        np.True_
     """
     if pa.types.is_integer(ids.type):
         return hashes(ids.to_numpy(zero_copy_only=False).astype(np.int64, copy=False).view(np.uint64), "id")
@@ -113,7 +114,7 @@ def _content_hash(samples: Samples, content: str) -> str:
 
 
 class _Answered:
-    """What follows from ids, answers and their task; `groups` are classes that the user put samples in beside them."""
+    """Properties that follow from ids, answers and task; `groups` are classes that the user gave beside the answers."""
 
     task: Task
     targets: Answers
@@ -129,7 +130,7 @@ class _Answered:
 
     @cached_property
     def labels(self) -> NDArray[np.int64]:
-        """One class index per sample; all 0 where there are no classes."""
+        """One class index per sample; all 0 if there are no classes."""
         return self.task.labels(self.targets) if self.groups is None else self.groups
 
     @cached_property
@@ -140,11 +141,21 @@ class _Answered:
 
 @dataclass(frozen=True)
 class StoredSamples(_Answered):
-    """Samples of arrays, images and texts: a reader, an id and an answer for each, and how the network meets them.
+    """Samples of arrays, images or texts: a reader, one id and one answer per sample, and their normalisation.
 
-    >>> samples = StoredSamples.from_arrays(np.zeros((4, 1, 8, 8), dtype=np.uint8), [0, 1, 0, 1])
-    >>> len(samples), samples.classes, samples.ids.to_pylist()
-    (4, ('0', '1'), [0, 1, 2, 3])
+    Attributes:
+        ids: One stable id per sample.
+        task: The task that is learned.
+        targets: One answer per sample, `[n, ...]`.
+        reader: Reader of the raw inputs.
+        normalisation: Normalisation of the inputs.
+        target_normalisation: Normalisation of the answers.
+        groups: Class indices that the user gave beside the answers, `[n]`.
+
+    Example:
+        >>> samples = StoredSamples.from_arrays(np.zeros((4, 1, 8, 8), dtype=np.uint8), [0, 1, 0, 1])
+        >>> len(samples), samples.classes, samples.ids.to_pylist()
+        (4, ('0', '1'), [0, 1, 2, 3])
     """
 
     ids: pa.Array
@@ -159,9 +170,20 @@ class StoredSamples(_Answered):
     def from_arrays(
         cls, inputs: Any, answers: Any, task: Task | None = None, ids: Sequence[Any] | None = None
     ) -> "StoredSamples":
-        """Samples in memory: uint8 `[n, channels, height, width]` images, or numbers of any shape.
+        """Build samples in memory.
 
-        `answers` are as the task reads them, `[n, ...]`; without a task, they are class indices.
+        Args:
+            inputs: uint8 `[n, channels, height, width]` images, or numbers of shape `[n, ...]`.
+            answers: Answers as the task reads them, `[n, ...]`.
+            task: The task; by default classification, with class indices as answers.
+            ids: Unique ids; by default row numbers.
+
+        Raises:
+            WrongType: Inputs are not numbers.
+            LengthMismatch: The numbers of inputs, answers and ids differ.
+            DataEmpty: There are no samples.
+            IdsNotUnique: Two samples have the same id.
+            ValuesNotFinite: An input is NaN or infinite.
         """
         task = Classification() if task is None else task
         array, given = _plain_array(inputs), _plain_array(answers)
@@ -174,7 +196,7 @@ class StoredSamples(_Answered):
         if len(array) == 0:
             raise errors.DataEmpty("the data set is empty")
         task, targets = task.read(given)
-        targets = targets.copy() if targets is given else targets  # somebody else's, who may write to it
+        targets = targets.copy() if targets is given else targets  # the caller may write to its own array
         column = pa.array(np.arange(len(array)) if ids is None else ids)
         if len(column) != len(array):
             raise errors.LengthMismatch(f"there are {len(array)} inputs but {len(column)} ids")
@@ -190,18 +212,22 @@ class StoredSamples(_Answered):
 
     @property
     def vocabulary(self) -> int | None:
-        """How many token ids there are, where inputs are texts."""
+        """Number of token ids, if inputs are texts."""
         return self.reader.vocabulary if isinstance(self.reader, TextReader) else None
 
     @cached_property
     def answers(self) -> Answers:
-        """What the network is to answer, normalised as the network meets it."""
+        """The answers, normalised as the network meets them."""
         if not self.target_normalisation.mean:
             return self.targets
-        return self.target_normalisation.apply(self.targets.copy()).numpy()  # it works in place
+        return self.target_normalisation.apply(self.targets.copy()).numpy()  # a copy, because `apply` works in place
 
     def training_view(self, augmentation: Augmentation, seed: int) -> View:
-        """Augmented inputs and answers; refused where the answer would have to move with its picture."""
+        """Return the view of augmented inputs and their answers.
+
+        Raises:
+            SettingsConflict: The augmentation moves pictures, and the task's answers would have to move with them.
+        """
         if augmentation != "none" and not self.task.answers_survive_crops:
             raise errors.SettingsConflict(
                 f"augmentation {augmentation!r} moves pictures and not the answers of task {self.task.name!r}; "
@@ -210,23 +236,23 @@ class StoredSamples(_Answered):
         return StoredView(self.reader, self.answers, self.keys, self.normalisation, augmentation, seed)
 
     def evaluation_view(self) -> View:
-        """Inputs as they are, and answers."""
+        """Return the view of inputs without augmentation, and their answers."""
         return StoredView(self.reader, self.answers, self.keys, self.normalisation)
 
     def picture(self, position: int) -> Image.Image | None:
-        """A sample as a picture, if it is one."""
+        """Return a sample as a picture, or None if it is not one."""
         return self.reader.picture(position)
 
     def text(self, position: int) -> str | None:
-        """A sample as a text, if it is one."""
+        """Return a sample as a text, or None if it is not one."""
         return self.reader.text(position) if isinstance(self.reader, TextReader) else None
 
     def fingerprint(self) -> str:
-        """A hash of ids, answers and content."""
+        """Return a hash of ids, answers and content."""
         return _content_hash(self, self.reader.fingerprint())
 
     def take(self, positions: NDArray[np.int64]) -> "StoredSamples":
-        """A subset, in the order given, ids and all."""
+        """Return a subset, in the order given; samples keep their ids."""
         return replace(
             self,
             ids=_taken_ids(self.ids, positions),
@@ -236,11 +262,11 @@ class StoredSamples(_Answered):
         )
 
     def relabelled(self, targets: Answers) -> "StoredSamples":
-        """The same samples with other answers."""
+        """Return the same samples with other answers."""
         return replace(self, targets=self.task.read(targets)[1])
 
     def normalised(self, normalisation: Normalisation) -> "StoredSamples":
-        """The same samples, seen by the network through this normalisation."""
+        """Return the same samples with this normalisation of inputs."""
         return replace(self, normalisation=normalisation)
 
 
@@ -256,9 +282,15 @@ def _plain_array(part: Any) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class UserSamples(_Answered):
-    """Somebody's own map-style dataset: `dataset[i]` is whatever their loss takes.
+    """The user's own map-style dataset: `dataset[i]` is whatever their loss takes.
 
-    `plain` is its evaluation view: the same samples, without random augmentation. `collate` makes a batch of items.
+    Attributes:
+        dataset: Training view.
+        plain: Evaluation view: the same samples without random augmentation.
+        task: The task that is learned.
+        targets: One answer per sample, `[n, ...]`.
+        groups: Class indices that the user gave beside the answers, `[n]`.
+        collate: Makes a batch of a list of items.
     """
 
     dataset: Any
@@ -276,7 +308,7 @@ class UserSamples(_Answered):
 
     @property
     def ids(self) -> pa.Array:
-        """The position in the user's dataset."""
+        """The positions in the user's dataset."""
         return pa.array(np.arange(len(self)))
 
     @cached_property
@@ -287,23 +319,23 @@ class UserSamples(_Answered):
         return tuple(getattr(inputs, "shape", ()))
 
     def training_view(self, augmentation: Augmentation, seed: int) -> View:
-        """The user's dataset, its own randomness addressed by seed, epoch and sample."""
+        """Return the user's dataset, its own randomness seeded by seed, epoch and sample."""
         return ItemView(self.dataset, self.keys, seed, self.collate)
 
     def evaluation_view(self) -> View:
-        """The user's evaluation view."""
+        """Return the user's evaluation view."""
         return ItemView(self.plain, self.keys, collate=self.collate)
 
     def picture(self, position: int) -> Image.Image | None:
-        """Unknown: the user's inputs are already tensors."""
+        """Return None: the user's inputs are already tensors."""
         return None
 
     def text(self, position: int) -> str | None:
-        """Unknown: the user's inputs are already tensors."""
+        """Return None: the user's inputs are already tensors."""
         return None
 
     def fingerprint(self) -> str:
-        """A hash of all labels and of the content of 64 samples drawn by address."""
+        """Return a hash of all labels and of the content of 64 samples drawn by address."""
         chosen = generator("fingerprint", len(self)).choice(len(self), min(64, len(self)), replace=False)
         digest = hashlib.blake2b(digest_size=16)
         for position in np.sort(chosen).tolist():

@@ -1,10 +1,10 @@
-"""Texts as token ids: a small tokenizer of our own, fitted to the training split, and the reader that applies it.
+"""Texts as token ids: a small tokenizer fitted to the training split, and the reader that applies it.
 
-A token is a word in lower case (letters and digits that stand together) or a single other mark. The vocabulary is a
-function of the training texts and not of their order. Words that occur once are left out of it: they become the
-unknown word, which would otherwise never be trained and stand for every new word of the test.
+A token is a lower-case word (a run of letters and digits) or a single other character. The vocabulary is a function of
+the training texts and not of their order. Words that occur once are not in the vocabulary: they become the unknown
+token, which would otherwise never be trained although it stands for every new word of the test.
 
-Hand-made, though the package tokenizers does it: ids, and with them scores, must not change with another's version.
+Hand-made, although the package tokenizers exists: token ids, and with them scores, must not change with its version.
 """
 
 import hashlib
@@ -19,35 +19,38 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-# The ids below all words: what fills up short texts, what stands for words that are not known, what begins a text.
+# Special token ids, before those of words: padding of short texts, unknown words, start of a text.
 PADDING, UNKNOWN, START = 0, 1, 2
 SPECIAL = 3
 LEAST_OCCURRENCES = 2
 MOST_WORDS = 30_000
-# Inputs are as long as this share of the training texts needs, but at most so many tokens; longer texts are cut.
+# Inputs are long enough for this share of the training texts, but have at most LONGEST tokens; longer texts are
+# truncated.
 LENGTH_SHARE = 0.99
 LONGEST = 256
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
 def tokens(text: str) -> list[str]:
-    """The tokens of a text.
+    """Split a text into tokens.
 
-    >>> tokens("What's an ATOM?")
-    ['what', "'", 's', 'an', 'atom', '?']
+    Example:
+        >>> tokens("What's an ATOM?")
+        ['what', "'", 's', 'an', 'atom', '?']
     """
     return _TOKEN.findall(text.lower())
 
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """Known words, from the most frequent to the least, and how many tokens an input has.
+    """The vocabulary, from the most to the least frequent word, and the number of tokens per input.
 
-    >>> tokenizer = Tokenizer.fit(["a rose is a rose", "is it ?"])
-    >>> tokenizer.words, tokenizer.length
-    (('a', 'is', 'rose'), 6)
-    >>> tokenizer.encode(["Rose is new"])
-    array([[2, 5, 4, 1, 0, 0]])
+    Example:
+        >>> tokenizer = Tokenizer.fit(["a rose is a rose", "is it ?"])
+        >>> tokenizer.words, tokenizer.length
+        (('a', 'is', 'rose'), 6)
+        >>> tokenizer.encode(["Rose is new"])
+        array([[2, 5, 4, 1, 0, 0]])
     """
 
     words: tuple[str, ...]
@@ -55,7 +58,7 @@ class Tokenizer:
 
     @classmethod
     def fit(cls, texts: Iterable[str]) -> "Tokenizer":
-        """The tokenizer of these training texts."""
+        """Fit a tokenizer to training texts."""
         counts: Counter[str] = Counter()
         lengths = []
         for text in texts:
@@ -74,7 +77,7 @@ class Tokenizer:
 
     @property
     def vocabulary(self) -> int:
-        """How many ids there are, the special ones included."""
+        """Number of token ids, including the special ones."""
         return SPECIAL + len(self.words)
 
     @cached_property
@@ -82,7 +85,7 @@ class Tokenizer:
         return {word: number for number, word in enumerate(self.words, SPECIAL)}
 
     def encode(self, texts: Iterable[str]) -> NDArray[np.int64]:
-        """Token ids `[texts, length]`: the start, the words, padding."""
+        """Return token ids `[texts, length]`: start, words, padding."""
         rows = []
         for text in texts:
             row = [START, *(self._numbers.get(word, UNKNOWN) for word in tokens(text))][: self.length]
@@ -94,9 +97,10 @@ class Tokenizer:
 class TextReader:
     """Texts, read as token ids once they have a tokenizer.
 
-    >>> reader = TextReader(pa.array(["one two", "two one one"]))
-    >>> reader.tokenised(Tokenizer.fit(reader.texts.to_pylist())).read(np.array([1]))
-    array([[2, 4, 3, 3]])
+    Example:
+        >>> reader = TextReader(pa.array(["one two", "two one one"]))
+        >>> reader.tokenised(Tokenizer.fit(reader.texts.to_pylist())).read(np.array([1]))
+        array([[2, 4, 3, 3]])
     """
 
     texts: pa.Array
@@ -105,12 +109,12 @@ class TextReader:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The number of tokens of one input."""
+        """`(length,)`, the number of tokens per input."""
         return () if self.tokenizer is None else (self.tokenizer.length,)
 
     @property
     def vocabulary(self) -> int | None:
-        """How many token ids there are."""
+        """Number of token ids."""
         return None if self.tokenizer is None else self.tokenizer.vocabulary
 
     def __len__(self) -> int:
@@ -122,27 +126,27 @@ class TextReader:
         return self.tokenizer.encode(self.texts.to_pylist())
 
     def read(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Token ids `[n, length]`."""
+        """Return token ids `[n, length]`."""
         return self._ids[positions]
 
     def picture(self, position: int) -> None:
-        """A text is no picture."""
+        """Return None: a text is not a picture."""
         return
 
     def text(self, position: int) -> str:
-        """One text as it was read."""
+        """Return one text as it was read."""
         return str(self.texts[position])
 
     def take(self, positions: NDArray[np.int64]) -> "TextReader":
-        """The subset."""
+        """Return the reader of a subset."""
         return replace(self, texts=self.texts.take(pa.array(positions)))
 
     def tokenised(self, tokenizer: Tokenizer) -> "TextReader":
-        """The same texts, read through this tokenizer."""
+        """Return the same texts, read through this tokenizer."""
         return replace(self, tokenizer=tokenizer)
 
     def fingerprint(self) -> str:
-        """A hash of every text; token ids follow from the training texts."""
+        """Return a hash of every text; token ids follow from the training texts."""
         digest = hashlib.blake2b(digest_size=16)
         for text in self.texts.to_pylist():
             content = text.encode()

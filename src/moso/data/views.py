@@ -1,4 +1,4 @@
-"""Views: positions in, a batch out.
+"""Views: a view maps positions to a batch.
 
 A view is also a map-style dataset: `view[i]` is one sample of its first epoch.
 """
@@ -30,33 +30,38 @@ class View(Protocol):
 
     @property
     def streamed(self) -> bool:
-        """Whether reading is slow enough that loader workers pay."""
+        """Whether reading is slow enough for loader workers to be worthwhile."""
 
     def __len__(self) -> int:
-        """How many samples there are."""
+        """Return the number of samples."""
 
     def __getitem__(self, position: int) -> Any:
-        """One sample, `(input, label)` unless it is the user's own dataset."""
+        """Return one sample, `(input, label)` unless it comes from the user's own dataset."""
 
     def batch(self, positions: NDArray[np.int64], epoch: int = 0) -> Batch:
-        """A batch in the order of `positions`, as it is in this epoch."""
+        """Return a batch in the order of `positions`, as it is in this epoch."""
 
 
 @dataclass(frozen=True)
 class Normalisation:
-    """What is subtracted from each channel and what it is divided by, in units of the stored numbers."""
+    """Mean and standard deviation per channel, in units of the stored numbers; empty means no normalisation."""
 
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
 
     @classmethod
     def measure(cls, reader: Reader, limit: int = 50_000) -> "Normalisation":
-        """Mean and spread a channel, over all inputs or over `limit` drawn by address.
+        """Measure mean and standard deviation per channel.
 
-        >>> from moso.data.readers import MemoryReader
-        >>> images = np.full((3, 1, 2, 2), 10, dtype=np.uint8); images[0] = 40
-        >>> Normalisation.measure(MemoryReader(images)).mean
-        (20.0,)
+        Args:
+            reader: Inputs of the training split.
+            limit: Most inputs to use, drawn by address; at most 2,000 if inputs are decoded when read.
+
+        Example:
+            >>> from moso.data.readers import MemoryReader
+            >>> images = np.full((3, 1, 2, 2), 10, dtype=np.uint8); images[0] = 40
+            >>> Normalisation.measure(MemoryReader(images)).mean
+            (20.0,)
         """
         count = len(reader)
         limit = min(limit, 2_000) if reader.streamed else limit
@@ -72,11 +77,14 @@ class Normalisation:
             seen += values.shape[0] * values.shape[2]
         mean = total / seen
         std = np.sqrt(np.maximum(squares / seen - np.square(mean), 0.0))
-        std[std < 1e-6] = 1.0  # a constant channel carries nothing; dividing by its spread would only blow up noise
+        std[std < 1e-6] = 1.0  # a constant channel would only amplify rounding noise when divided by its deviation
         return cls(tuple(mean.tolist()), tuple(std.tolist()))
 
     def apply(self, inputs: NDArray[Any]) -> torch.Tensor:
-        """Float32 inputs, normalised a channel (images) or a feature (everything else); token ids stay as they are."""
+        """Return float32 inputs, normalised per channel (images) or per feature (others); token ids stay as they are.
+
+        May work in place on float32 inputs.
+        """
         if inputs.dtype == np.int64:
             return torch.from_numpy(inputs)
         tensor = torch.from_numpy(np.ascontiguousarray(inputs)).to(torch.float32)
@@ -88,9 +96,9 @@ class Normalisation:
 
 @dataclass(frozen=True)
 class StoredView:
-    """Stored samples, augmented if asked: batches are `(inputs, answers)`.
+    """A view of stored samples, augmented if asked; batches are `(inputs, answers)`.
 
-    Inputs are float32, or int64 where they are token ids; answers are what the task makes of them.
+    Inputs are float32, or int64 token ids; answers have the type that the task gives them.
     """
 
     reader: Reader
@@ -102,7 +110,7 @@ class StoredView:
 
     @property
     def streamed(self) -> bool:
-        """Whether inputs are decoded when read, so that loader workers pay."""
+        """Whether inputs are decoded when read, so that loader workers are worthwhile."""
         return self.reader.streamed
 
     def __len__(self) -> int:
@@ -115,7 +123,11 @@ class StoredView:
         return inputs[0], answers[0].item() if answers.ndim == 1 else answers[0]
 
     def batch(self, positions: NDArray[np.int64], epoch: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
-        """Inputs and answers at these positions."""
+        """Return the inputs and answers at these positions.
+
+        Raises:
+            PicturesRequired: The augmentation needs pictures and inputs are not.
+        """
         keys = self.keys[positions]
         if self.augmentation == "resized-crop-flip":
             draws = resized_crop_draws(keys, epoch, self.seed)
@@ -141,7 +153,7 @@ class StoredView:
 
 @dataclass(frozen=True)
 class ItemView:
-    """A user's dataset; with a seed, whatever it draws from the global generators is addressed."""
+    """A view of the user's dataset; with a seed, its random draws are addressed by epoch and sample."""
 
     dataset: Any
     keys: NDArray[np.uint64] | None = None
@@ -156,7 +168,7 @@ class ItemView:
         return self.dataset[position]
 
     def batch(self, positions: NDArray[np.int64], epoch: int = 0) -> Batch:
-        """The collated items at these positions."""
+        """Return the collated items at these positions."""
         if self.seed is None or self.keys is None:
             return self.collate([self.dataset[int(position)] for position in positions])
         items = []
@@ -168,23 +180,30 @@ class ItemView:
 
 
 def is_array_pair(data: Any) -> bool:
-    """Whether data is a pair of columns, inputs and labels.
+    """Return whether data is a pair of columns, inputs and labels.
 
-    >>> is_array_pair((np.zeros((3, 2)), [0, 1, 0])), is_array_pair([0, 1, 2])
-    (True, False)
+    Example:
+        >>> is_array_pair((np.zeros((3, 2)), [0, 1, 0])), is_array_pair([0, 1, 2])
+        (True, False)
     """
     return isinstance(data, tuple | list) and len(data) == 2 and all(hasattr(part, "__len__") for part in data)
 
 
 def as_view(data: Any, collate: Collate | None = None, own_loss: Loss | None = None) -> View:
-    """Any data as a view: a view itself, a pair of arrays, or a map-style dataset.
+    """Return any data as a view.
 
-    `collate` makes a batch of a dataset's items. For a loss of the user's, arrays of answers that can be no classes are
-    left as they are.
+    Args:
+        data: A view, a pair of arrays `(inputs, answers)`, or a map-style dataset.
+        collate: Makes a batch of a dataset's items.
+        own_loss: The user's loss; with it, arrays of answers that cannot be classes are left as they are.
 
-    >>> view = as_view((np.zeros((3, 2), dtype=np.float32), [0, 1, 0]))
-    >>> view.batch(np.array([1, 2]))[1].tolist()
-    [1, 0]
+    Raises:
+        WrongType: Data is none of the three.
+
+    Example:
+        >>> view = as_view((np.zeros((3, 2), dtype=np.float32), [0, 1, 0]))
+        >>> view.batch(np.array([1, 2]))[1].tolist()
+        [1, 0]
     """
     if hasattr(data, "batch") and hasattr(data, "streamed"):
         view: View = data
@@ -202,9 +221,9 @@ def as_view(data: Any, collate: Collate | None = None, own_loss: Loss | None = N
 
 
 def tree_bytes(item: Any) -> bytes:
-    """The content of a sample of any structure, as bytes to hash or compare."""
+    """Return the content of a sample of any structure as bytes, to hash or compare."""
     if isinstance(item, torch.Tensor):
-        # Through bytes, because numpy does not know all of torch's types.
+        # Through bytes, because numpy lacks some of torch's types.
         content = item.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
         return repr((str(item.dtype), tuple(item.shape))).encode() + content
     if isinstance(item, Image.Image):
@@ -219,10 +238,19 @@ def tree_bytes(item: Any) -> bytes:
 
 
 def check_repeatable(view: View, what: str = "the data set", probes: int = 8) -> None:
-    """Refuse a dataset that gives another sample each time it is asked for the same one.
+    """Refuse a dataset that returns different content for the same sample.
 
-    Scores through random crops would compare the gradients of different pictures. Every probe is fetched four
-    times: a dataset that only mirrors half of its pictures would pass a single comparison once in 256 times.
+    Scores through random crops would compare the gradients of different pictures. Every probe is fetched four times: a
+    dataset that only mirrors half of its pictures would pass a single comparison once in 256 times.
+
+    Args:
+        view: Evaluation view.
+        what: Name of the dataset in errors.
+        probes: Number of samples to fetch.
+
+    Raises:
+        DataEmpty: The dataset is empty.
+        DatasetRandom: A sample differs between two fetches.
     """
     count = len(view)
     if count == 0:
@@ -249,12 +277,12 @@ class _Batches(Dataset[Batch]):
 
 
 def load(view: View, plan: Sequence[NDArray[np.int64]], epoch: int = 0, workers: int = 0) -> Iterator[Batch]:
-    """The batches of a plan in order; streamed views are read ahead by `workers` processes."""
+    """Return an iterator over the batches of a plan, in order; `workers` processes read streamed views ahead."""
     batches = _Batches(view, plan, epoch)
     if workers == 0 or not view.streamed:
         return (batches[number] for number in range(len(plan)))
-    # Without a generator of its own, a loader takes a number from the global one, and the user's next draw moves.
-    # In a process that was itself spawned the default is to spawn, which imports everything again for every epoch.
+    # A DataLoader without a generator draws its seed from the global one, which would change the user's next draw. The
+    # default start method in a spawned process is spawn, which would import everything again for every epoch.
     method = "fork" if sys.platform == "linux" else None
     return iter(
         DataLoader(
@@ -269,11 +297,12 @@ def load(view: View, plan: Sequence[NDArray[np.int64]], epoch: int = 0, workers:
 
 
 def split_evenly(positions: NDArray[np.int64], batch_size: int) -> list[NDArray[np.int64]]:
-    """The fewest batches of at most `batch_size`, equal in size to within one.
+    """Split positions into the fewest batches of at most `batch_size`, equal in size to within one.
 
-    Batch-norm cannot train on a last batch of one sample, and dropping it would leave samples out.
+    Batch-norm cannot train on a last batch of one sample, and dropping that batch would leave samples out.
 
-    >>> [len(batch) for batch in split_evenly(np.arange(10), 4)]
-    [4, 3, 3]
+    Example:
+        >>> [len(batch) for batch in split_evenly(np.arange(10), 4)]
+        [4, 3, 3]
     """
     return np.array_split(positions, max(1, -(-len(positions) // batch_size)))

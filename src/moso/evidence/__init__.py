@@ -1,4 +1,4 @@
-"""What training leaves behind and scores read. Nobody here knows who reads it."""
+"""Evidence: what training leaves behind and scores read. Nothing in this package depends on the scores."""
 
 from moso.evidence.dynamics import Dynamics, DynamicsRecorder
 from moso.evidence.estimators import MEAN_SHARE, Estimator, EstimatorName

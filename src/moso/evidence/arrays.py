@@ -1,4 +1,4 @@
-"""Arrays on disk that are written a few rows at a time and read as memory maps; never a pickle."""
+"""Npy files that are written a few rows at a time and read as memory maps; no file is ever unpickled."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,15 +15,22 @@ _BLOCK = 1 << 22
 
 
 def create(path: Path, shape: tuple[int, ...], dtype: Any, fill: float = 0) -> None:
-    """Write an npy file of one value all over, atomically.
+    """Write an npy file filled with one value, atomically.
 
-    Every byte is written: a map over a sparse file would find out about a full disk by dying.
+    Every byte is written, because writing through a memory map of a sparse file to a full disk kills the process.
 
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "a.npy"
-    >>> create(path, (2, 3), np.float32, np.nan)
-    >>> read(path).shape
-    (2, 3)
+    Args:
+        path: File to write.
+        shape: Shape of the array.
+        dtype: Anything that `numpy.dtype` takes.
+        fill: Value of every element.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "a.npy"
+        >>> create(path, (2, 3), np.float32, np.nan)
+        >>> read(path).shape
+        (2, 3)
     """
     kind = np.dtype(dtype)
     header = {"descr": np.lib.format.dtype_to_descr(kind), "fortran_order": False, "shape": shape}
@@ -38,7 +45,16 @@ def create(path: Path, shape: tuple[int, ...], dtype: Any, fill: float = 0) -> N
 
 @contextmanager
 def writing(path: Path, shape: tuple[int, ...], dtype: Any) -> Iterator[NDArray[Any]]:
-    """An array of zeros to fill, which becomes the file `path` at the end, all at once."""
+    """Yield an array of zeros to fill; at the end of the context it becomes the file `path`, atomically.
+
+    Args:
+        path: File to write.
+        shape: Shape of the array.
+        dtype: Anything that `numpy.dtype` takes.
+
+    Yields:
+        A writable memory map of a temporary file.
+    """
     with replacing(path) as temporary:
         create(temporary, shape, dtype)
         array = np.load(temporary, mmap_mode="r+", allow_pickle=False)
@@ -48,7 +64,15 @@ def writing(path: Path, shape: tuple[int, ...], dtype: Any) -> Iterator[NDArray[
 
 
 def read(path: Path, writable: bool = False) -> Any:
-    """The array of an npy file as a memory map."""
+    """Return the array of an npy file as a memory map.
+
+    Args:
+        path: File to read.
+        writable: Whether writing to the array changes the file.
+
+    Raises:
+        FileUnreadable: The file is not an npy file, or is cut short.
+    """
     try:
         return np.load(path, mmap_mode="r+" if writable else "r", allow_pickle=False)
     except (ValueError, EOFError) as problem:

@@ -1,19 +1,19 @@
-"""The curvature of the mean loss in the last layer's weights, and its inverse, from two factors a sample.
+"""Curvature of the mean loss in the last layer's weights, and its inverse, from two factors per sample.
 
-With `a` what comes into the layer (a 1 behind it for the bias) and `p` the probabilities it leads to, the Hessian of
-the mean cross-entropy by the weights `W: [out, in]` is, exactly and never negative,
+With `a` the input of the layer (a 1 appended for the bias) and `p` the softmax of its outputs, the Hessian of the mean
+cross-entropy with respect to the weights `W: [out, in]` is exactly the positive semidefinite matrix
 
     H = mean_z (diag(p_z) - p_z p_z^T) x a_z a_z^T
 
-where x is the Kronecker product. Losses other than cross-entropy take the empirical Fisher matrix in its place,
-`mean_z b_z b_z^T x a_z a_z^T` with `b` the gradient by the layer's outputs. A share of the mean eigenvalue is added, so
-that directions in which the loss is flat do not swallow the others, and the weight decay, which is part of what
-training minimised.
+where x is the Kronecker product. Losses other than cross-entropy use the empirical Fisher matrix instead,
+`mean_z b_z b_z^T x a_z a_z^T` with `b` the gradient with respect to the layer's outputs. Two terms are added to the
+diagonal: damping, a share of the mean eigenvalue, so that directions in which the loss is flat do not dominate the
+inverse; and the weight decay, which is part of the objective that training minimised.
 
-A layer of `out in` weights has a matrix of (out in)^2 numbers, which is formed and factorised up to some size. Of a
-larger one the product of two small matrices stands for it, `mean(diag(p) - p p^T) x mean(a a^T)`, as if the two were
-independent of each other (Martens & Grosse, Optimizing Neural Networks with Kronecker-factored Approximate Curvature,
-ICML 2015).
+A layer of `out in` weights has a Hessian of (out in)^2 numbers, which is formed and factorised up to a size limit.
+Above the limit it is approximated by a Kronecker product of two small matrices, `mean(diag(p) - p p^T) x mean(a a^T)`,
+as if the two factors were independent (K-FAC: Martens & Grosse, Optimizing Neural Networks with Kronecker-factored
+Approximate Curvature, ICML 2015).
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,15 @@ from moso.gradients import Factored
 
 @dataclass(frozen=True)
 class Curvature:
-    """`H + damping` of a last layer: `a: [n, in]`, and the curvature by its outputs, `diag(d_z) + sign q_z q_z^T`."""
+    """Damped Hessian `H + damping` of a last layer.
+
+    Attributes:
+        a: Inputs of the layer, shape `[n, in]`.
+        d: Diagonal part of the curvature with respect to the outputs, `diag(d_z) + sign q_z q_z^T`, shape `[n, out]`.
+        q: Rank-one part, shape `[n, out]`.
+        sign: Sign of the rank-one part.
+        damping: What is added to the diagonal of `H`.
+    """
 
     a: torch.Tensor
     d: torch.Tensor
@@ -36,15 +44,25 @@ class Curvature:
 
     @classmethod
     def of(cls, factors: Factored, *, exact: bool, damping: float, weight_decay: float = 0.0) -> "Curvature":
-        """The curvature over these samples; `exact` where the loss is cross-entropy.
+        """Build the curvature over the samples of `factors`.
 
-        >>> factors = Factored(torch.ones(1, 1), torch.tensor([[-0.5, 0.5]]), bias=False)
-        >>> Curvature.of(factors, exact=True, damping=0, weight_decay=1).matrix()
-        tensor([[ 1.2500, -0.2500],
-                [-0.2500,  1.2500]])
+        Args:
+            factors: Inputs and output gradients of the layer, one row per sample.
+            exact: Whether the loss is cross-entropy, so that the Hessian is known exactly.
+            damping: Share of the mean eigenvalue that is added to the diagonal.
+            weight_decay: Weight decay of the training, added to the diagonal.
+
+        Raises:
+            SettingInvalid: `damping` and `weight_decay` together add nothing, so the matrix may be singular.
+
+        Example:
+            >>> factors = Factored(torch.ones(1, 1), torch.tensor([[-0.5, 0.5]]), bias=False)
+            >>> Curvature.of(factors, exact=True, damping=0, weight_decay=1).matrix()
+            tensor([[ 1.2500, -0.2500],
+                    [-0.2500,  1.2500]])
         """
         a = with_one(factors)
-        # p - onehot(y) has one negative number, at the label.
+        # The gradient p - onehot(y) has one negative entry, at the label.
         p = factors.b + torch.nn.functional.one_hot(factors.b.argmin(1), factors.b.shape[1])
         d, q, sign = (p, p, -1.0) if exact else (torch.zeros_like(factors.b), factors.b, 1.0)
         trace = ((d.sum(1) + sign * q.square().sum(1)) * a.square().sum(1)).mean()
@@ -59,15 +77,15 @@ class Curvature:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of the layer's weights with the bias as a last column, `(out, in)`."""
+        """Shape `(out, in)` of the layer's weights, with the bias as a last column."""
         return self.d.shape[1], self.a.shape[1]
 
     def matrix(self) -> torch.Tensor:
-        """`H + damping`, `[out in, out in]`."""
+        """Return `H + damping`, shape `[out in, out in]`."""
         out, width = self.shape
         found = self.a.new_zeros(out, width, out, width)
         for row in range(out):
-            # Between this output and itself and all that come behind it; the others are known by symmetry.
+            # Blocks of this output with itself and all later outputs; the other blocks follow by symmetry.
             weights = self.sign * self.q[:, row : row + 1] * self.q[:, row:]
             weights[:, 0] += self.d[:, row]
             weighted = (weights[:, :, None] * self.a[:, None]).flatten(1)
@@ -79,15 +97,15 @@ class Curvature:
         return matrix
 
     def solve(self, v: torch.Tensor) -> torch.Tensor:
-        """`(H + damping)^-1 v` of directions `[k, out, in]`."""
+        """Return `(H + damping)^-1 v` for directions `v` of shape `[k, out, in]`."""
         factor = torch.linalg.cholesky(self.matrix())
         return torch.cholesky_solve(v.flatten(1).T, factor).T.reshape(v.shape)
 
     def sides(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """The inverses `[out, out]` and `[in, in]` of two matrices whose product is near to the curvature."""
+        """Return the inverses, `[out, out]` and `[in, in]`, of the curvature's two approximate Kronecker factors."""
         left = (torch.diag(self.d.mean(0)) + self.sign * self.q.T @ self.q / len(self.q)).double()
         right = (self.a.T @ self.a / len(self.a)).double()
-        # The damping is shared between the two in proportion to their mean eigenvalues, as in the source.
+        # The damping is split between the two factors in proportion to their mean eigenvalues, as in the paper.
         scales = [float(side.trace()) / len(side) for side in (left, right)]
         if min(scales) <= 0:
             return torch.eye(len(left)).to(self.a), torch.eye(len(right)).to(self.a) / self.damping
@@ -98,5 +116,5 @@ class Curvature:
 
 
 def with_one(factors: Factored) -> torch.Tensor:
-    """`a`, with a column of ones behind it where the layer has a bias."""
+    """Return the inputs `a`, with a column of ones appended if the layer has a bias."""
     return torch.cat([factors.a, torch.ones_like(factors.a[:, :1])], 1) if factors.bias else factors.a

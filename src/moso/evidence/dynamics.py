@@ -1,13 +1,13 @@
-"""Training dynamics: what a network said about every sample at every epoch, while it was learning from it.
+"""Training dynamics: per-sample statistics of the network's outputs at every epoch of training.
 
-Recorded from the forward passes that training makes anyway: a sample is met once an epoch, augmented, in training mode,
-before the update it takes part in. One file a column, `COLUMN.npy`, `[epochs, samples]` in data set order, written at
-(epoch, sample): a run that was killed and goes on from its last saved position writes the same bytes again. Samples
-that take no part in the training are not a number (255 in `correct`).
+They are recorded from the forward passes that training makes anyway: each sample is met once per epoch, augmented, in
+training mode, before the update that it takes part in. There is one file per column, `COLUMN.npy`, of shape
+`[epochs, samples]` in data set order, written at (epoch, sample): a run that was killed and resumes from its last
+checkpoint writes the same bytes again. Samples that take no part in the training are NaN (255 in `correct`).
 
-`kl` compares with the epoch before, whose log-probabilities lie in a scratch file, two epochs of `[samples, classes]`
-in turn. As nothing of an epoch may be overwritten while it can still be resumed, a training that records it saves its
-position after every epoch.
+`kl` compares with the epoch before, whose log-probabilities are kept in a scratch file with room for two epochs of
+`[samples, classes]`, used in turn. A resumed run must find the epoch before intact, so a training that records `kl`
+writes a checkpoint after every epoch.
 """
 
 import json
@@ -26,27 +26,38 @@ from moso.evidence.arrays import create, read
 from moso.evidence.outputs import CHANGES, COLUMNS, CapturedOutputs, capture_outputs, describe, log_probabilities
 from moso.files import write_json
 
-UNSEEN = 255  # in place of a number where a column holds whole ones
+UNSEEN = 255  # stands for NaN in columns of integers
 _SUMMARY = "dynamics.json"
 _SCRATCH = "previous.npy"
 
 
 class DynamicsRecorder:
-    """Writes the columns that somebody asked for, batch by batch.
+    """Writes the requested columns of training dynamics, batch by batch.
 
-    `labels` are those of all samples, in data set order; positions are those of the data set.
+    Args:
+        folder: Where the columns are written.
+        columns: Names out of `outputs.COLUMNS`.
+        labels: Labels of all samples, in data set order, shape `[samples]`.
+        epochs: Number of epochs of the training.
+        classes: Number of classes.
 
-    >>> import tempfile, torch
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> recorder = DynamicsRecorder(folder, ["probability"], np.array([0, 1, 1]), epochs=2, classes=2)
-    >>> model = nn.Linear(2, 2)
-    >>> with recorder.watching(model):
-    ...     for epoch in range(2):
-    ...         _ = model(torch.zeros(3, 2))
-    ...         recorder.record(epoch, np.array([2, 0, 1]))
-    >>> recorder.finish()
-    >>> Dynamics.open(folder).column("probability").shape
-    (2, 3)
+    Raises:
+        UnknownName: There is no column of one of the names.
+        ClassesRequired: There are fewer than 2 classes.
+        RunDiffers: The folder holds columns of another shape, of another training.
+
+    Example:
+        >>> import tempfile, torch
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> recorder = DynamicsRecorder(folder, ["probability"], np.array([0, 1, 1]), epochs=2, classes=2)
+        >>> model = nn.Linear(2, 2)
+        >>> with recorder.watching(model):
+        ...     for epoch in range(2):
+        ...         _ = model(torch.zeros(3, 2))
+        ...         recorder.record(epoch, np.array([2, 0, 1]))
+        >>> recorder.finish()
+        >>> Dynamics.open(folder).column("probability").shape
+        (2, 3)
     """
 
     def __init__(
@@ -67,18 +78,26 @@ class DynamicsRecorder:
 
     @property
     def compares_epochs(self) -> bool:
-        """Whether an epoch is compared with the one before, so that positions must be saved in between."""
+        """Whether a column compares an epoch with the one before, so that a checkpoint is needed after every epoch."""
         return bool(CHANGES & set(self.columns))
 
     @contextmanager
     def watching(self, model: nn.Module) -> Iterator[None]:
-        """See what the network gives from now on."""
+        """Capture the outputs of `model` inside this context."""
         with capture_outputs(model) as self._seen:
             yield
         self._seen = None
 
     def record(self, epoch: int, positions: NDArray[np.int64]) -> None:
-        """Write what the network's last call said about the samples at these positions, in the order of the batch."""
+        """Write the columns of one batch from the outputs of the network's last call.
+
+        Args:
+            epoch: Epoch, counted from 0.
+            positions: Positions of the batch's samples in the data set, in the order of the batch, shape `[batch]`.
+
+        Raises:
+            ModelUnsuitable: The network gave no logits of shape `[batch, classes]`.
+        """
         assert self._seen is not None, "record only while watching"
         logits = self._seen.logits(len(positions), self.classes)
         before = None
@@ -90,14 +109,14 @@ class DynamicsRecorder:
             self._arrays[name][epoch, positions] = values
 
     def flush(self) -> None:
-        """See that what was recorded is on the disk; a saved position must not be ahead of it."""
+        """Write all recorded values to disk; a checkpoint must not be ahead of them."""
         for array in self._arrays.values():
             array.flush()
         if self._before is not None:
             self._before.flush()
 
     def finish(self) -> None:
-        """Say that all epochs are recorded; columns that were there before stay."""
+        """Mark all epochs as recorded; columns of an earlier recording in the folder stay listed."""
         self.flush()
         there = Dynamics.open(self.folder).columns if is_recorded(self.folder) else ()
         columns = sorted({*there, *self.columns})
@@ -127,13 +146,13 @@ class DynamicsRecorder:
 
 
 def is_recorded(folder: Path) -> bool:
-    """Whether a training has left dynamics here, to its end."""
+    """Return whether `folder` holds the dynamics of a finished training."""
     return (folder / _SUMMARY).exists()
 
 
 @dataclass(frozen=True)
 class Dynamics:
-    """The recorded dynamics of one training, read where they lie."""
+    """The recorded dynamics of one training; columns are read on demand."""
 
     folder: Path
     epochs: int
@@ -142,7 +161,12 @@ class Dynamics:
 
     @classmethod
     def open(cls, folder: Path | str) -> "Dynamics":
-        """The dynamics a finished training left in `folder`."""
+        """Open the dynamics that a finished training left in `folder`.
+
+        Raises:
+            StageIncomplete: The folder holds no finished dynamics.
+            FileUnreadable: The summary file is damaged.
+        """
         path = Path(folder) / _SUMMARY
         if not is_recorded(Path(folder)):
             raise errors.StageIncomplete(f"there are no finished training dynamics in {folder}")
@@ -153,7 +177,11 @@ class Dynamics:
             raise errors.FileUnreadable(f"{path} does not say what dynamics there are: {problem}") from problem
 
     def column(self, name: str) -> NDArray[Any]:
-        """A column, `[epochs, samples]`, as a memory map in data set order."""
+        """Return a column as a memory map, shape `[epochs, samples]`, in data set order.
+
+        Raises:
+            EvidenceMissing: The column was not recorded.
+        """
         if name not in self.columns:
             raise errors.EvidenceMissing(
                 f"{self.folder} has no column {name!r} of dynamics (there are: {', '.join(self.columns)}); "

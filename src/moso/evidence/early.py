@@ -1,7 +1,7 @@
-"""What the networks of several initialisations say early in training: error norms, and norms of gradients.
+"""Evidence from early in training, over several initialisations: error norms and gradient norms per sample.
 
-On disk `early-errors.npz` with `error_norm: [samples]` and `early-norms.npz` with `squared_norm: [samples]`, in data
-set order, and in both the epoch after which the network was looked at.
+On disk: `early-errors.npz` with `error_norm: [samples]` and `early-norms.npz` with `squared_norm: [samples]`, in data
+set order; both also hold the epoch after which the network was measured.
 """
 
 import zipfile
@@ -23,13 +23,22 @@ from moso.gradients import PROBES, Loss, Point, batch_size_for, squared_norms, t
 def error_norms(
     model: nn.Module, loss: Loss, view: View, labels: NDArray[np.int64], classes: int, loader_workers: int = 0
 ) -> NDArray[np.float32]:
-    """|p - onehot|_2 of every sample, `[samples]`, from one forward pass over the data in evaluation mode.
+    """Return |p - onehot|_2 per sample, shape `[samples]`, from one forward pass in evaluation mode.
 
-    >>> from moso.data.views import as_view
-    >>> from moso.gradients import cross_entropy
-    >>> view, labels = as_view((np.eye(2, dtype=np.float32), [0, 1])), np.array([0, 1])
-    >>> error_norms(nn.Linear(2, 2), cross_entropy, view, labels, classes=2).shape
-    (2,)
+    Args:
+        model: The network.
+        loss: Loss that calls the network on a batch.
+        view: Samples to measure.
+        labels: Label per sample, shape `[samples]`.
+        classes: Number of classes.
+        loader_workers: Processes that load batches ahead.
+
+    Example:
+        >>> from moso.data.views import as_view
+        >>> from moso.gradients import cross_entropy
+        >>> view, labels = as_view((np.eye(2, dtype=np.float32), [0, 1])), np.array([0, 1])
+        >>> error_norms(nn.Linear(2, 2), cross_entropy, view, labels, classes=2).shape
+        (2,)
     """
     found = np.empty(len(labels), dtype=np.float32)
     for positions, logits in iter_logits(model, loss, view, np.arange(len(labels)), classes, loader_workers):
@@ -45,12 +54,25 @@ def gradient_norms(
     batch_size: int | None = None,
     loader_workers: int = 0,
 ) -> NDArray[np.float64]:
-    """|g|_2^2 of every sample by all trainable parameters, `[samples]`, in one sweep over the data.
+    """Return |g|_2^2 per sample with respect to all trainable parameters, shape `[samples]`, in one sweep.
 
-    >>> from moso.data.views import as_view
-    >>> from moso.gradients import cross_entropy
-    >>> gradient_norms(nn.Linear(2, 2), cross_entropy, as_view((np.eye(2, dtype=np.float32), [0, 1])), 2).shape
-    (2,)
+    Args:
+        model: The network.
+        loss: One loss per sample of a batch, shape `[batch]`.
+        view: Samples to measure.
+        samples: Number of samples.
+        batch_size: Samples per batch; by default a size that suits network and device.
+        loader_workers: Processes that load batches ahead.
+
+    Raises:
+        LossInvalid: The loss does not give one value per sample.
+        ValuesNotFinite: A gradient is not finite.
+
+    Example:
+        >>> from moso.data.views import as_view
+        >>> from moso.gradients import cross_entropy
+        >>> gradient_norms(nn.Linear(2, 2), cross_entropy, as_view((np.eye(2, dtype=np.float32), [0, 1])), 2).shape
+        (2,)
     """
     point, everything = Point.of(model, loss), np.arange(samples)
     size = batch_size or batch_size_for(point, to_device(view.batch(everything[:PROBES], 0), point.device))
@@ -70,13 +92,22 @@ def gradient_norms(
 
 
 def write_early(path: Path, name: str, values: NDArray[Any], epoch: int) -> None:
-    """Write one number a sample of a network after `epoch` epochs, atomically."""
+    """Write one number per sample, measured on a network after `epoch` epochs, atomically."""
     with replacing(path) as temporary, temporary.open("wb") as file:
         np.savez(file, allow_pickle=False, **{name: values, "epoch": np.array(epoch)})
 
 
 def read_early(path: Path, name: str) -> NDArray[Any]:
-    """The numbers `[samples]` of one network."""
+    """Read the numbers of one network, shape `[samples]`.
+
+    Args:
+        path: File that `write_early` wrote.
+        name: `error_norm` or `squared_norm`.
+
+    Raises:
+        StageIncomplete: The file does not exist.
+        FileUnreadable: The file does not hold this array.
+    """
     if not path.exists():
         raise errors.StageIncomplete(
             f"{path} is missing: the networks of early epochs were not looked at; run `moso score` first"

@@ -1,12 +1,12 @@
-"""How the two terms of a time step are found: exactly, or by one of the cheaper estimators.
+"""How the two terms of a time step are computed: exactly, or by a cheaper estimator.
 
-    exact         two sweeps, both terms of every parameter
-    subsampled    the mean gradient from a share of the samples; norms inside the share alone
+    exact         two sweeps, both terms over every parameter
+    subsampled    the mean gradient from a share of the samples; norms for samples in the share only
     sketched      one sweep, both terms from random projections of the gradients
-    last-layer    one forward pass, both terms of the classifier's parameters alone
+    last-layer    one forward pass, both terms over the classifier's parameters only
 
-All give the same two numbers a sample, so every score works with each of them. What they cost and where they fail is
-measured in docs/estimators.md.
+All estimators return the same two numbers per sample, so every score works with each of them. docs/estimators.md has
+measurements of their costs and of where they fail.
 """
 
 from collections.abc import Callable, Iterable
@@ -32,23 +32,35 @@ from moso.randomness import hashes, key
 
 EstimatorName = Literal["exact", "subsampled", "sketched", "last-layer"]
 IN_RUN = "in-run"
-# Share of the samples whose mean gradient stands for that of all.
+# Share of the samples whose mean gradient approximates the mean gradient of all.
 MEAN_SHARE = 0.2
 
-# From some of a partition's positions to their batches, in this order.
+# Maps some of a partition's positions to batches of their samples, in the same order.
 Load = Callable[[NDArray[np.int64]], Iterable[Any]]
 
 
 @dataclass(frozen=True)
 class Estimator:
-    """An estimator and its settings; what it draws is addressed by (seed, step), never the same at two steps.
+    """An estimator and its settings; its random draws are seeded by (seed, step), so two steps never share a draw.
 
-    >>> Estimator("subsampled", mean_share=0.1).name
-    'subsampled'
-    >>> Estimator("sketchy")
-    Traceback (most recent call last):
-    ...
-    moso.errors.UnknownName: unknown estimator 'sketchy'; nearest: sketched ...
+    Attributes:
+        name: Which estimator.
+        mean_share: Share of the samples, in (0, 1], that `subsampled` takes the mean gradient from.
+        sketch_numbers: Numbers per projected gradient of `sketched`.
+        seed: Seed of the random draws.
+
+    Raises:
+        UnknownName: There is no estimator of this name.
+        SettingInvalid: `mean_share` is outside (0, 1].
+        SettingsConflict: The name is `in-run`, whose terms are collected during training only.
+
+    Example:
+        >>> Estimator("subsampled", mean_share=0.1).name
+        'subsampled'
+        >>> Estimator("sketchy")
+        Traceback (most recent call last):
+        ...
+        moso.errors.UnknownName: unknown estimator 'sketchy'; nearest: sketched ...
     """
 
     name: EstimatorName = "exact"
@@ -70,7 +82,15 @@ class Estimator:
             )
 
     def time_step(self, point: Point, load: Load, positions: NDArray[np.int64], groups: Groups, step: int) -> TimeStep:
-        """The terms of every sample at these positions."""
+        """Return the two terms of every sample at `positions`.
+
+        Args:
+            point: The network at the time step.
+            load: Maps positions to batches.
+            positions: Positions of the partition's samples, shape `[samples]`.
+            groups: Parameter names per parameter group.
+            step: Number of the time step, which seeds the draws.
+        """
 
         def batches() -> Iterable[Any]:
             return load(positions)
@@ -88,7 +108,7 @@ class Estimator:
                 return subsampled_time_step(point, batches, lambda: load(positions[inside]), inside, groups)
 
     def share(self, positions: NDArray[np.int64], step: int) -> NDArray[np.bool_]:
-        """Which of the positions the mean gradient is taken from at this step, at least two."""
+        """Return a mask over `positions`: the samples, at least two, of the mean gradient at this step."""
         count = min(len(positions), max(2, round(self.mean_share * len(positions))))
         order = np.argsort(hashes(positions.astype(np.uint64), self.seed, "mean-share", step), kind="stable")
         inside = np.zeros(len(positions), dtype=bool)
@@ -97,5 +117,5 @@ class Estimator:
 
 
 def as_estimator(given: "Estimator | EstimatorName") -> Estimator:
-    """An estimator by name, with its usual settings, or as it is."""
+    """Return an estimator with default settings for a name; return an estimator as it is."""
     return given if isinstance(given, Estimator) else Estimator(given)

@@ -1,8 +1,8 @@
-"""Features: what a trained network's classifier is given for every sample, `[samples, width]`.
+"""Features: the input of a trained network's classifier for every sample, `[samples, width]`.
 
-They come from one network over all of the data; those of different surrogates live in different spaces and are never
-compared. A hook before the classifier sees them, so nothing has to be added to the network. On disk `NAME.npy`,
-float32 in data set order, with `NAME.json` beside it that says whose features they are.
+All features come from one network over the whole data set; features of different surrogates live in different spaces
+and are never compared. A forward pre-hook on the classifier captures them, so the network needs no change. On disk:
+`NAME.npy`, float32 in data set order, and `NAME.json` beside it, which says which network they come from.
 """
 
 from collections.abc import Iterator
@@ -34,16 +34,30 @@ def write_features(
     loader_workers: int = 0,
     **made_by: Any,
 ) -> None:
-    """Write the features of all samples as the network has them in evaluation mode, and a note about them.
+    """Write the features of all samples in evaluation mode, and a JSON note about them.
 
-    >>> import tempfile
-    >>> from moso.data.views import as_view
-    >>> from moso.gradients import cross_entropy
-    >>> path = Path(tempfile.mkdtemp()) / "reference-00.npy"
-    >>> model = nn.Sequential(nn.Linear(2, 5), nn.ReLU(), nn.Linear(5, 3))
-    >>> write_features(path, model, as_view((np.eye(2), [0, 1])), 2, loss=cross_entropy)
-    >>> read_features(path).shape
-    (2, 5)
+    Args:
+        path: The npy file; the note gets the suffix `.json`.
+        model: The network.
+        view: Samples, as the network meets them.
+        samples: Number of samples.
+        loss: Loss that calls the network on a batch.
+        loader_workers: Processes that load batches ahead.
+        **made_by: Further entries of the note.
+
+    Raises:
+        ModelUnsuitable: The classifier is not called exactly once per batch.
+        ValuesNotFinite: A feature is not finite.
+
+    Example:
+        >>> import tempfile
+        >>> from moso.data.views import as_view
+        >>> from moso.gradients import cross_entropy
+        >>> path = Path(tempfile.mkdtemp()) / "reference-00.npy"
+        >>> model = nn.Sequential(nn.Linear(2, 5), nn.ReLU(), nn.Linear(5, 3))
+        >>> write_features(path, model, as_view((np.eye(2), [0, 1])), 2, loss=cross_entropy)
+        >>> read_features(path).shape
+        (2, 5)
     """
     layer, head = classifier_head(model)
     with before_classifier(head) as seen:
@@ -61,7 +75,11 @@ def write_features(
 
 
 def read_features(path: Path) -> NDArray[np.float32]:
-    """Features as a memory map, `[samples, width]`; complete when the note beside them is there."""
+    """Return features as a memory map, shape `[samples, width]`.
+
+    Raises:
+        StageIncomplete: The array or its note is missing.
+    """
     if not is_written(path):
         raise errors.StageIncomplete(
             f"there are no features in {path}; `moso score` writes them for a selector that needs them"
@@ -71,13 +89,13 @@ def read_features(path: Path) -> NDArray[np.float32]:
 
 
 def is_written(path: Path) -> bool:
-    """Whether features are there, all of them."""
+    """Return whether the features and their note are both there; the note is written last."""
     return path.exists() and path.with_suffix(".json").exists()
 
 
 @contextmanager
 def before_classifier(head: nn.Module) -> Iterator[list[torch.Tensor]]:
-    """What the classifier is given in each of its calls while this lasts; whoever reads it clears the list."""
+    """Capture the input of every call of the classifier inside this context; the reader clears the list."""
     seen: list[torch.Tensor] = []
 
     def keep(module: nn.Module, arguments: tuple[Any, ...]) -> None:
@@ -92,7 +110,7 @@ def before_classifier(head: nn.Module) -> Iterator[list[torch.Tensor]]:
 
 
 def _rows(seen: list[torch.Tensor], count: int, layer: str) -> NDArray[np.float32]:
-    """One row a sample; where the classifier works on several positions of a sample, their mean."""
+    """Return one row per sample: the captured input, averaged over the positions of a sample if there are several."""
     calls = [tensor for tensor in seen if tensor.ndim >= 2 and len(tensor) == count]
     seen.clear()
     if len(calls) != 1:
@@ -101,7 +119,7 @@ def _rows(seen: list[torch.Tensor], count: int, layer: str) -> NDArray[np.float3
             "expected, so the network has no features of its own to compare samples by"
         )
     rows = calls[0].float()
-    if rows.ndim == 4:  # images before a classifier of 1 x 1 filters: channels come first
+    if rows.ndim == 4:  # feature maps before a classifier of 1 x 1 filters: channels come first
         rows = rows.mean((2, 3))
     elif rows.ndim == 3:
         rows = rows.mean(1)

@@ -1,21 +1,21 @@
-"""Influences: what the parameters of a trained network would become without each sample, `[samples, numbers]`.
+"""Influences: how the parameters of a trained network would change without each sample, `[samples, numbers]`.
 
 To first order around the end of training, with g_z the gradient of the sample's loss and H the Hessian of the mean loss
 over the N samples,
 
     s_z = (w without z) - w = 1/N H^-1 g_z
 
-Which parameters: the last layer's (`last-layer`), where H is exact, can be inverted and never has a negative direction;
-or all of the network's (`all`), through sketches. Nothing of size samples x parameters is ever formed: with P a matrix
-of `numbers` rows of random signs,
+The parameters are those of the last layer (`last-layer`), where H is exact, invertible and positive semidefinite; or
+those of the whole network (`all`), through sketches (random projections). An array of size samples x parameters is
+never formed: with P a matrix of `numbers` rows of random signs,
 
     last-layer    P H^-1 g_z = (H^-1 P^T)^T g_z      `numbers` systems are solved once, then one product per sample
     all           F^-1 P g_z,  F = mean P g_z (P g_z)^T      the empirical Fisher matrix of the sketches themselves
 
-so lengths and products of a last layer's influences are right on average, to within one over the square root of
-`numbers`; it is not projected at all if it has no more weights than that. A last layer of more than `SOLVED` weights
-takes the product of two small matrices for its Hessian (`curvature.py`). Sketches are inverted after they were
-projected, so of theirs only the order of sizes is to be trusted.
+For a last layer, norms and inner products of influences are unbiased, with a relative error of about one over the
+square root of `numbers`; a layer with at most `numbers` weights is not projected at all. For a last layer of more than
+`SOLVED` weights the Hessian is approximated by a Kronecker product (`curvature.py`). For `all`, the inverse is taken
+after the projection, so only the ranking of the norms can be trusted.
 """
 
 from collections.abc import Callable, Mapping
@@ -46,11 +46,11 @@ Scope = Literal["last-layer", "all"]
 Projected = Callable[[Factored], torch.Tensor]
 
 NUMBERS = 512
-DAMPING = 0.1  # of the mean eigenvalue
+DAMPING = 0.1  # share of the mean eigenvalue
 CURVATURE_SAMPLES = 4096
-SOLVED = 1 << 14  # weights of a last layer whose Hessian is formed: a gibibyte
-_ROWS = 4096  # samples at a time
-_OUTER = 1 << 24  # numbers of gradients that exist at one time
+SOLVED = 1 << 14  # most weights of a last layer whose Hessian is formed, which takes one gibibyte
+_ROWS = 4096  # samples per block
+_OUTER = 1 << 24  # most gradient entries in memory at one time
 
 
 def influences(
@@ -69,15 +69,33 @@ def influences(
     batch_size: int | None = None,
     loader_workers: int = 0,
 ) -> NDArray[np.float32]:
-    """What removing each sample does to the parameters, `[positions, at most numbers]`, in the order of `positions`.
+    """Return the change of the parameters without each sample, shape `[positions, at most numbers]`.
 
-    `model` is the network at the end of its training on these positions, or lends its architecture to `state`.
-    `weight_decay` is that of its training; the Hessian is that of `curvature_samples` samples drawn by address.
+    Args:
+        model: The network at the end of its training on these positions, or the architecture for `state`.
+        view: Samples, as the network meets them.
+        positions: Positions of the training samples, which give the order of the rows.
+        loss: One loss per sample of a batch, shape `[batch]`.
+        state: Parameters and buffers to use in place of the model's own.
+        parameters: `last-layer`, or `all` through sketches.
+        numbers: Dimension of the random projection.
+        damping: Share of the mean eigenvalue that is added to the Hessian's diagonal.
+        weight_decay: Weight decay of the training.
+        curvature_samples: Most samples that the last layer's Hessian is averaged over.
+        seed: Seed of the projection and of the Hessian's samples.
+        batch_size: Samples per batch; by default a size that suits network and device.
+        loader_workers: Processes that load batches ahead.
 
-    >>> from moso.data.views import as_view
-    >>> view = as_view((np.eye(3, dtype=np.float32), [0, 1, 1]))
-    >>> influences(nn.Linear(3, 2), view, np.arange(3)).shape
-    (3, 8)
+    Raises:
+        DataEmpty: There are no positions.
+        ValuesNotFinite: A gradient is not finite.
+        SettingInvalid: Neither damping nor weight decay makes the Hessian invertible.
+
+    Example:
+        >>> from moso.data.views import as_view
+        >>> view = as_view((np.eye(3, dtype=np.float32), [0, 1, 1]))
+        >>> influences(nn.Linear(3, 2), view, np.arange(3)).shape
+        (3, 8)
     """
     if len(positions) == 0:
         raise errors.DataEmpty("there is no sample whose influence could be computed")
@@ -89,7 +107,7 @@ def influences(
 
     if parameters == "all":
         sketched = sketches(point, batches(positions), numbers=numbers, seed=seed)
-        # A projection to fewer numbers lengthens what is the same in all directions.
+        # Projecting to fewer numbers scales up a multiple of the identity, such as the weight decay.
         flat = weight_decay * sum(value.numel() for value in point.trained.values()) / sketched.shape[1]
         _check_finite(sketched.numpy(), positions)
         return _through_sketches(sketched, damping, flat).div_(len(positions)).numpy()
@@ -114,7 +132,7 @@ def influences(
 
 
 def _solved(curvature: Curvature, numbers: int, seed: int) -> Projected:
-    """`(H^-1 P^T)^T g_z` from systems solved here and now."""
+    """Return a function for `(H^-1 P^T)^T g_z`; the linear systems are solved here, once."""
     out, width = curvature.shape
     if out * width <= numbers:
         signs = torch.eye(out * width)
@@ -133,7 +151,7 @@ def _solved(curvature: Curvature, numbers: int, seed: int) -> Projected:
 
 
 def _halves(curvature: Curvature, numbers: int, seed: int) -> Projected:
-    """The same with the product of two small matrices for the Hessian, and of two for P: the factors stay apart."""
+    """Return the same function with Kronecker products for both the Hessian and P, which keeps the factors apart."""
     out, width = curvature.shape
     left, right = curvature.sides()
     k = min(out, round(numbers**0.5))
@@ -150,7 +168,7 @@ def _halves(curvature: Curvature, numbers: int, seed: int) -> Projected:
 
 
 def _through_sketches(sketched: torch.Tensor, damping: float, flat: float) -> torch.Tensor:
-    """`F^-1 s_z`; `flat` is what the weight decay adds to every eigenvalue."""
+    """Return `F^-1 s_z` in place; `flat` is what the weight decay adds to every eigenvalue."""
     count, width = sketched.shape
     fisher = torch.zeros(width, width, dtype=torch.float64)
     for part in torch.split(sketched, _ROWS):

@@ -1,4 +1,4 @@
-"""Measuring a trajectory: at each sampled step, the two terms of every sample of the partition."""
+"""Measuring a trajectory: the two terms of every sample of the partition at each sampled step."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -44,17 +44,32 @@ def step_terms(
     estimator: Estimator | EstimatorName = "exact",
     risk: Risk | None = None,
 ) -> StepTerms:
-    """The terms of one time step, in the order of `positions`; `model` lends its architecture and keeps its weights.
+    """Return the terms of one time step, in the order of `positions`; the weights of `model` do not change.
 
-    Without a `batch_size` one is found that suits the network and the device. `estimator` is a cheaper way than the
-    exact one, by name or with settings of its own. With a `risk` its gradient takes the place of the samples' own mean
-    gradient, and squared norms, which are of no use then, are zero.
+    Args:
+        model: The network, whose architecture is used with the state of `point`.
+        point: The time step.
+        view: Samples, as they are in the step's epoch.
+        positions: Positions of the partition's samples, shape `[samples]`.
+        loss: One loss per sample of a batch, shape `[batch]`.
+        batch_size: Samples per batch; by default a size that suits network and device.
+        parameters: Names of the parameters to include; by default all that moved at the step.
+        loader_workers: Processes that load batches ahead.
+        estimator: Estimator, by name or with settings of its own.
+        risk: Risk whose gradient replaces the mean gradient of the samples; squared norms are then unused and zero.
 
-    >>> from moso.data.views import as_view
-    >>> model, view = nn.Linear(2, 2), as_view((np.eye(2), [0, 1]))
-    >>> point = TrajectoryPoint(1, (0.1,), memory=model.state_dict())
-    >>> step_terms(model, point, view, np.arange(2)).dot.shape
-    (1, 2)
+    Raises:
+        TooFewSamples: There are fewer than 2 positions.
+        TrainingDiverged: The state of the step is not finite.
+        ValuesNotFinite: A gradient is not finite.
+        SettingsConflict: `risk` is given with an estimator other than `exact`.
+
+    Example:
+        >>> from moso.data.views import as_view
+        >>> model, view = nn.Linear(2, 2), as_view((np.eye(2), [0, 1]))
+        >>> point = TrajectoryPoint(1, (0.1,), memory=model.state_dict())
+        >>> step_terms(model, point, view, np.arange(2)).dot.shape
+        (1, 2)
     """
     point = point.fitted_to(model)
     at, batches = prepared(model, point, view, positions, loss, batch_size, parameters, loader_workers)
@@ -98,7 +113,7 @@ def prepared(
     parameters: ParameterFilter | None,
     loader_workers: int,
 ) -> tuple[Point, Load]:
-    """The network at a step, and how samples of its partition come in batches, as the view has them in its epoch."""
+    """Return the network at a step and a function that loads batches of its partition, as in the step's epoch."""
     if len(positions) < 2:
         raise errors.TooFewSamples(f"a partition of {len(positions)} samples cannot leave one out; it needs at least 2")
     if batch_size is not None and batch_size < 1:
@@ -123,7 +138,7 @@ def prepared(
 
 
 def as_batch(batch: Any, view: View, members: NDArray[np.int64], epoch: int) -> Any:
-    """The batch of these positions; one that cannot be cut into samples knows how its samples are collated again."""
+    """Return the batch of these positions; a batch that cannot be sliced is wrapped and collates its samples again."""
     if is_sliceable(batch, len(members)):
         return batch
 
@@ -135,7 +150,11 @@ def as_batch(batch: Any, view: View, members: NDArray[np.int64], epoch: int) -> 
 
 
 def check_finite_state(state: Mapping[str, torch.Tensor], step: int) -> None:
-    """Refuse a checkpoint that holds numbers which are not finite."""
+    """Refuse a checkpoint with values that are not finite.
+
+    Raises:
+        TrainingDiverged: With the first such tensor and the step.
+    """
     for name, value in state.items():
         if value.is_floating_point() and not bool(torch.isfinite(value).all()):
             raise errors.TrainingDiverged(
@@ -145,7 +164,7 @@ def check_finite_state(state: Mapping[str, torch.Tensor], step: int) -> None:
 
 
 def _moving(point: TrajectoryPoint, parameters: ParameterFilter | None) -> ParameterFilter | None:
-    """The user's own filter, and no parameter that did not move at the step."""
+    """Combine the user's filter with a filter for the parameters that moved at the step."""
     if not point.groups:
         return parameters
     moved = {name for group in point.groups for name in group}
@@ -153,13 +172,18 @@ def _moving(point: TrajectoryPoint, parameters: ParameterFilter | None) -> Param
 
 
 def checked(terms: StepTerms, positions: NDArray[np.int64]) -> StepTerms:
-    """The terms, refused where there is not one per sample or one is not finite."""
+    """Return the terms after checking that there is one per sample and that all are finite.
+
+    Raises:
+        LossInvalid: The number of terms is not the number of samples.
+        ValuesNotFinite: A term is not finite.
+    """
     dot, squared_norm = terms.dot, terms.squared_norm
     if dot.shape[1] != len(positions):
         counts = f"{dot.shape[1]} values for {len(positions)} samples"
         raise errors.LossInvalid(f"the loss gave {counts}; it must give one per sample")
     if not (np.isfinite(dot).all() and np.isfinite(squared_norm).all()):
-        # One sample's gradient that is not finite makes every product with the mean so, but no other norm.
+        # One non-finite gradient makes every product with the mean non-finite, but no other sample's norm.
         told = squared_norm if not np.isfinite(squared_norm).all() else dot
         bad = int(positions[np.argmax(~np.isfinite(told).all(axis=0))])
         raise errors.ValuesNotFinite(

@@ -1,14 +1,13 @@
-"""What a network says about samples: seen while somebody else calls it, and put into one number a sample.
+"""Per-sample statistics of a network's outputs, captured while training or a loss calls the network.
 
-A forward hook sees the outputs of calls that are made anyway, by training or by a loss. Nothing changes in the user's
-network, in its loss or in the structure of its batches. With z the logits `[classes]` of a sample, p their softmax, y
-its label:
+A forward hook captures the outputs of calls that are made anyway. The user's network, loss and batch structure stay
+unchanged. With z the logits `[classes]` of a sample, p their softmax, y its label:
 
     probability   p_y                              margin       z_y - max of the other z        (AUM's)
     correct       1 where y is the largest         entropy      - sum p log p
     confidence    the largest p                    gap          the largest p minus the second largest
     error_norm    |p - onehot(y)|_2  (EL2N's)      kl           sum p (log p - log q), q the epoch before (TDDS's)
-                                                   kl_absolute  sum |p (log p - log q)|, as TDDS's code has it
+                                                   kl_absolute  sum |p (log p - log q)|, as in TDDS's code
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -24,7 +23,7 @@ from moso import errors
 from moso.data.views import View, load, split_evenly
 from moso.gradients import Loss, evaluation_mode, to_device
 
-# Samples that a network only has to look at, at a time.
+# Samples per batch of a forward pass without gradients.
 BATCH_SIZE = 256
 CHANGES = frozenset({"kl", "kl_absolute"})  # need the probabilities of the epoch before
 COLUMNS: dict[str, type[np.generic]] = {
@@ -42,10 +41,11 @@ Columns = dict[str, NDArray[np.float64]]
 
 
 def log_probabilities(logits: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The logarithm of the softmax, `[batch, classes]`.
+    """Return the log-softmax, shape `[batch, classes]`.
 
-    >>> np.exp(log_probabilities(np.array([[1000.0, 1000.0]])))
-    array([[0.5, 0.5]])
+    Example:
+        >>> np.exp(log_probabilities(np.array([[1000.0, 1000.0]])))
+        array([[0.5, 0.5]])
     """
     shifted = logits - logits.max(axis=1, keepdims=True)
     return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
@@ -57,14 +57,23 @@ def describe(
     names: Collection[str],
     log_before: NDArray[np.float64] | None = None,
 ) -> Columns:
-    """The columns of these names, `[batch]` each, from `logits: [batch, classes]`.
+    """Compute the named columns, shape `[batch]` each, from logits.
 
-    `log_before` are the log-probabilities of the epoch before; without them, changes are not a number.
+    Args:
+        logits: Shape `[batch, classes]`.
+        labels: Shape `[batch]`.
+        names: Columns to compute, out of `COLUMNS`.
+        log_before: Log-probabilities of the epoch before, shape `[batch, classes]`; without them `kl` and `kl_absolute`
+            are NaN.
 
-    >>> logits = np.log([[0.5, 0.3, 0.2]])
-    >>> found = describe(logits, np.array([0]), ("probability", "correct", "gap"))
-    >>> {name: round(float(values[0]), 6) for name, values in found.items()}
-    {'probability': 0.5, 'correct': 1.0, 'gap': 0.2}
+    Raises:
+        UnknownName: There is no column of one of the names.
+
+    Example:
+        >>> logits = np.log([[0.5, 0.3, 0.2]])
+        >>> found = describe(logits, np.array([0]), ("probability", "correct", "gap"))
+        >>> {name: round(float(values[0]), 6) for name, values in found.items()}
+        {'probability': 0.5, 'correct': 1.0, 'gap': 0.2}
     """
     log_p = log_probabilities(logits)
     p, rows = np.exp(log_p), np.arange(len(labels))
@@ -99,13 +108,17 @@ def describe(
 
 
 class CapturedOutputs:
-    """The outputs of a network's calls since they were last taken."""
+    """The outputs of a network's calls since they were last read."""
 
     def __init__(self) -> None:
         self.calls: list[Any] = []
 
     def logits(self, count: int, classes: int) -> NDArray[np.float64]:
-        """The logits `[count, classes]` of the first call that has them; all calls are forgotten."""
+        """Return the logits `[count, classes]` of the first captured call that has them, and forget all calls.
+
+        Raises:
+            ModelUnsuitable: No call gave logits of this shape.
+        """
         calls, self.calls = self.calls, []
         shapes = []
         for output in calls:
@@ -122,13 +135,14 @@ class CapturedOutputs:
 
 @contextmanager
 def capture_outputs(model: nn.Module) -> Iterator[CapturedOutputs]:
-    """What the network gives while this lasts, in the mode that it is in now; other calls are trials and not seen.
+    """Capture the outputs of calls in the model's present mode; calls in the other mode are probes and are ignored.
 
-    >>> model = nn.Linear(2, 3)
-    >>> with capture_outputs(model) as seen:
-    ...     _ = model(torch.zeros(4, 2))
-    ...     seen.logits(4, classes=3).shape
-    (4, 3)
+    Example:
+        >>> model = nn.Linear(2, 3)
+        >>> with capture_outputs(model) as seen:
+        ...     _ = model(torch.zeros(4, 2))
+        ...     seen.logits(4, classes=3).shape
+        (4, 3)
     """
     seen, mode = CapturedOutputs(), model.training
 
@@ -147,9 +161,9 @@ def capture_outputs(model: nn.Module) -> Iterator[CapturedOutputs]:
 def forward_all(
     model: nn.Module, loss: Loss, view: View, positions: NDArray[np.int64], loader_workers: int = 0
 ) -> Iterator[NDArray[np.int64]]:
-    """Let the loss call the network on all samples, in evaluation mode: the positions of each batch, after its call.
+    """Let the loss call the network on all samples in evaluation mode; yield each batch's positions after its call.
 
-    Batches of any structure work, because nobody but the loss has to know how the network is called.
+    Batches of any structure work, because only the loss has to know how the network is called.
     """
     device = next(model.parameters()).device
     plan = split_evenly(positions, BATCH_SIZE)
@@ -167,13 +181,25 @@ def iter_logits(
     classes: int,
     loader_workers: int = 0,
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
-    """The positions and the logits `[batch, classes]` of every batch, in evaluation mode.
+    """Yield the positions and the logits `[batch, classes]` of every batch, in evaluation mode.
 
-    >>> from moso.data.views import as_view
-    >>> from moso.gradients import cross_entropy
-    >>> view = as_view((np.zeros((5, 2), dtype=np.float32), [0, 1, 2, 0, 1]))
-    >>> [logits.shape for _, logits in iter_logits(nn.Linear(2, 3), cross_entropy, view, np.arange(5), classes=3)]
-    [(5, 3)]
+    Args:
+        model: The network.
+        loss: Loss that calls the network on a batch.
+        view: Samples, as the network meets them.
+        positions: Positions of the samples.
+        classes: Number of classes.
+        loader_workers: Processes that load batches ahead.
+
+    Raises:
+        ModelUnsuitable: The network gives no logits of this shape.
+
+    Example:
+        >>> from moso.data.views import as_view
+        >>> from moso.gradients import cross_entropy
+        >>> view = as_view((np.zeros((5, 2), dtype=np.float32), [0, 1, 2, 0, 1]))
+        >>> [logits.shape for _, logits in iter_logits(nn.Linear(2, 3), cross_entropy, view, np.arange(5), classes=3)]
+        [(5, 3)]
     """
     with evaluation_mode(model), capture_outputs(model) as seen:
         for chosen in forward_all(model, loss, view, positions, loader_workers):
@@ -181,7 +207,7 @@ def iter_logits(
 
 
 def _logits(output: Any) -> torch.Tensor | None:
-    """The tensor of logits in what a network gives: itself, what is called `logits`, or the first of several."""
+    """Return the tensor of logits in a network's output: the output itself, its `logits`, or its first element."""
     if isinstance(output, Mapping) and "logits" in output:
         output = output["logits"]
     elif not isinstance(output, torch.Tensor) and hasattr(output, "logits"):

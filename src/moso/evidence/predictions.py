@@ -1,7 +1,8 @@
-"""Out-of-sample predictions: what networks that never saw a sample say about it, `[samples, classes]`.
+"""Out-of-sample predictions: class probabilities from networks that never saw the sample, `[samples, classes]`.
 
-Each of the I partitions has a surrogate of its own, so every sample was unseen by I - 1 networks; the prediction is
-the mean of their softmax. With one partition every network has seen everything, and there is no such thing.
+Each of the I partitions has a surrogate of its own, so I - 1 networks never saw a given sample; the prediction is the
+mean of their softmax. With one partition every network has seen every sample, and out-of-sample predictions do not
+exist.
 """
 
 from collections.abc import Iterable
@@ -22,7 +23,7 @@ _BLOCK = 65_536
 
 
 def out_of_sample_path(home: Path) -> Path:
-    """Where the out-of-sample predictions of a seed are."""
+    """Return where the out-of-sample predictions of a seed are."""
     return home / "predictions" / "out-of-sample.npy"
 
 
@@ -35,18 +36,28 @@ def write_out_of_sample(
     loss: Loss,
     loader_workers: int = 0,
 ) -> None:
-    """Write the mean prediction of the networks that did not see a sample; `shape` is (samples, classes).
+    """Write, per sample, the mean prediction of the networks that did not see it.
 
-    Each network comes with the positions that it learned from.
+    Args:
+        path: The npy file.
+        networks: Each network with the positions that it was trained on.
+        view: Samples, as the networks meet them.
+        shape: `(samples, classes)`.
+        loss: Loss that calls a network on a batch.
+        loader_workers: Processes that load batches ahead.
 
-    >>> import tempfile
-    >>> from moso.data.views import as_view
-    >>> from moso.gradients import cross_entropy
-    >>> view, path = as_view((np.eye(4), [0, 1, 0, 1])), Path(tempfile.mkdtemp()) / "out-of-sample.npy"
-    >>> networks = [(nn.Linear(4, 2), np.array([0, 1])), (nn.Linear(4, 2), np.array([2, 3]))]
-    >>> write_out_of_sample(path, networks, view, (4, 2), loss=cross_entropy)
-    >>> read(path).sum(axis=1).round(5).tolist()
-    [1.0, 1.0, 1.0, 1.0]
+    Raises:
+        EvidenceMissing: Every network has seen some sample.
+
+    Example:
+        >>> import tempfile
+        >>> from moso.data.views import as_view
+        >>> from moso.gradients import cross_entropy
+        >>> view, path = as_view((np.eye(4), [0, 1, 0, 1])), Path(tempfile.mkdtemp()) / "out-of-sample.npy"
+        >>> networks = [(nn.Linear(4, 2), np.array([0, 1])), (nn.Linear(4, 2), np.array([2, 3]))]
+        >>> write_out_of_sample(path, networks, view, (4, 2), loss=cross_entropy)
+        >>> read(path).sum(axis=1).round(5).tolist()
+        [1.0, 1.0, 1.0, 1.0]
     """
     samples, classes = shape
     counts = np.zeros(samples, dtype=np.int64)
@@ -67,7 +78,14 @@ def write_out_of_sample(
 
 
 def read_out_of_sample(home: Path) -> NDArray[np.float32]:
-    """The out-of-sample probabilities below a seed's folder, `[samples, classes]`, as a memory map."""
+    """Return the out-of-sample probabilities of a seed as a memory map, shape `[samples, classes]`.
+
+    Args:
+        home: The folder of the seed.
+
+    Raises:
+        EvidenceMissing: The run has none.
+    """
     path = out_of_sample_path(home)
     if not path.exists():
         raise errors.EvidenceMissing(
@@ -78,10 +96,15 @@ def read_out_of_sample(home: Path) -> NDArray[np.float32]:
 
 
 def class_errors(probabilities: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The share of each class that is predicted as another, `[classes]`; 0 for a class without samples.
+    """Return the share of each class that is predicted as another, shape `[classes]`; 0 for a class without samples.
 
-    >>> class_errors(np.array([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]], dtype=np.float32), np.array([0, 0, 1]))
-    array([0.5, 0. ])
+    Args:
+        probabilities: Shape `[samples, classes]`.
+        labels: Shape `[samples]`.
+
+    Example:
+        >>> class_errors(np.array([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]], dtype=np.float32), np.array([0, 0, 1]))
+        array([0.5, 0. ])
     """
     classes = probabilities.shape[1]
     wrong = np.zeros(classes)

@@ -1,4 +1,4 @@
-"""The recorder: two lines before anybody's own training leave a trajectory that can be scored."""
+"""The recorder: two lines before any training loop leave a trajectory that can be scored."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -30,12 +30,12 @@ from moso.randomness import hashes
 
 _log = logging.getLogger(__name__)
 
-# The parameters that one rate moves, one pair per parameter group.
+# One pair per parameter group: a learning rate, and the parameters that it moves.
 _Moves = list[tuple[float, list[nn.Parameter]]]
 
 
 class Attachment:
-    """What `Recorder.attach` returns: `remove()` ends it, and so does leaving its `with` block."""
+    """The handle that `Recorder.attach` returns; `remove()` or leaving its `with` block ends the recording."""
 
     def __init__(self, recorder: "Recorder", model: nn.Module, optimizers: Sequence[Optimizer]) -> None:
         self.model = model
@@ -44,7 +44,7 @@ class Attachment:
         self._watch = Watch(recorder._updated, optimizers)
 
     def remove(self) -> None:
-        """Record no longer; the recorder may be attached again, and goes on counting."""
+        """Stop recording; the recorder may be attached again and then continues its count of steps."""
         self._watch.remove()
         if self._recorder._attachment is self:
             self._recorder._attachment = None
@@ -61,21 +61,22 @@ class Attachment:
 class Recorder:
     """Writes the sampled steps of a training run, and only those.
 
-    `attach` before training is all: every update is seen where it happens, before any scheduler, in plain loops as in
-    those of accelerate, transformers, Lightning and skorch. Or call `step` after every `optimizer.step()`. With
-    `total_steps=None` a uniform sample is kept of however many steps there will be.
+    One call of `attach` before training is enough: every update is seen where it happens, before any scheduler, in
+    plain loops and in those of accelerate, transformers, Lightning and skorch. The alternative is to call `step` after
+    every `optimizer.step()`. With `total_steps=None` the recorder keeps a uniform sample (a reservoir) of all steps.
 
-    >>> import tempfile
-    >>> model = nn.Linear(2, 2)
-    >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    >>> recorder = Recorder(tempfile.mkdtemp(), total_steps=20, samples=4, seed=0)
-    >>> _ = recorder.attach(model, optimizer)
-    >>> for _ in range(20):
-    ...     optimizer.zero_grad()
-    ...     model(torch.ones(1, 2)).sum().backward()
-    ...     optimizer.step()
-    >>> len(recorder.trajectory), recorder.trajectory.total_steps
-    (4, 20)
+    Example:
+        >>> import tempfile
+        >>> model = nn.Linear(2, 2)
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        >>> recorder = Recorder(tempfile.mkdtemp(), total_steps=20, samples=4, seed=0)
+        >>> _ = recorder.attach(model, optimizer)
+        >>> for _ in range(20):
+        ...     optimizer.zero_grad()
+        ...     model(torch.ones(1, 2)).sum().backward()
+        ...     optimizer.step()
+        >>> len(recorder.trajectory), recorder.trajectory.total_steps
+        (4, 20)
     """
 
     def __init__(
@@ -92,17 +93,18 @@ class Recorder:
         """Plan which steps are written.
 
         Args:
-            folder: Where they go; it is created.
-            total_steps: How many updates training will make, or `None` where that is not known.
-            samples: How many of them are written (the paper's K).
-            seed: Address of the draw.
-            sampling: One step from each of K equal stretches (`stratified`), or any K (`uniform`).
-            done: How many steps an interrupted run had made before.
-            trainable_only: Write what training changes and leave out the rest, such as a frozen network under an
-                adapter; scoring then takes the rest from the network it is given, and checks that it is the same.
+            folder: Where the steps are written; it is created.
+            total_steps: Number of updates that training will make, or `None` if it is not known.
+            samples: Number of steps to write (the paper's K).
+            seed: Seed of the draw.
+            sampling: One step from each of K equal stretches (`stratified`), or any K steps (`uniform`).
+            done: Number of steps that an interrupted run had made before.
+            trainable_only: Write only what training changes and leave out the rest, such as a frozen network under an
+                adapter; scoring then takes the rest from the network it is given, and checks that it has not changed.
 
         Raises:
-            MosoError: The folder holds another run's trajectory, or the numbers do not go together.
+            SettingInvalid: `done`, `samples` and `total_steps` contradict each other.
+            RunDiffers: The folder holds another run's trajectory.
         """
         self.folder = Path(folder)
         self.total_steps = total_steps
@@ -131,27 +133,25 @@ class Recorder:
         self._problem: Exception | None = None
         self._unmoved = Unmoved(frozen=trainable_only)
         self._unrecorded: list[str] = []
-        self._this_step: dict[Optimizer, _Moves] = {}  # the updates of the step that attached optimisers are in
+        self._this_step: dict[Optimizer, _Moves] = {}  # updates of the current step, per attached optimiser
         self._given: WeakSet[Optimizer] = WeakSet()  # the optimisers that `step` was called with
-        # Whoever calls `step` tells of an update when it is over, maybe after a scheduler: rates are noted before.
+        # A call of `step` comes after the update, possibly after a scheduler, so rates are noted during the update.
         self._unread = Unread()
         finalize(self, self._unread.remove)
 
     def _lowest(self, steps: Iterable[int]) -> set[int]:
-        # The steps with the K lowest hashes are a uniform sample of all steps, whenever the run ends.
+        # Reservoir sampling: the steps with the K lowest hashes are a uniform sample, whenever the run ends.
         candidates = np.array(sorted(steps), dtype=np.uint64)
         order = np.argsort(hashes(candidates, self.seed, "reservoir"), kind="stable")
         return set(candidates[order[: self.samples]].tolist())
 
     def attach(self, model: nn.Module, *optimizers: Optimizer) -> Attachment:
-        """Record every update of these optimisers from now on; nothing more is needed in the training loop.
+        """Record every update of these optimisers from now on; the training loop needs no further change.
 
-        One step is a run of updates in which each optimiser makes at most one. So if all of them step once per batch,
-        a step is a batch; if one of them steps five times for each time another does, these are five steps, and in four
-        of them the other's parameters have the rate 0. An update that moves nothing is none: those of a batch whose
-        gradients overflowed (`GradScaler`), and those without gradients.
-
-        Nothing that goes wrong here ends the training: it is logged once, and told when `trajectory` is read.
+        One step is a run of updates in which each optimiser makes at most one. If all optimisers step once per batch, a
+        step is a batch; if one steps five times for each step of another, these are five steps, and in four of them the
+        other's parameters have learning rate 0. An update that moves nothing (no gradients, or an overflow under
+        `GradScaler`) does not count. An error of recording is logged and does not end training; `trajectory` raises it.
 
         Args:
             model: The network, or a wrapper of it (`torch.compile`, data parallelism, accelerate).
@@ -162,7 +162,7 @@ class Recorder:
             A handle with `remove()`, which is also a context manager.
 
         Raises:
-            MosoError: The recorder is attached already, or these are not the optimisers of this model.
+            RecorderMisused: The recorder is already attached, or these are not the optimisers of this model.
 
         Example:
             >>> import tempfile
@@ -189,13 +189,13 @@ class Recorder:
         return self._attachment
 
     def step(self, model: nn.Module, optimizer: Optimizer, epoch: int = 0) -> None:
-        """Note that the optimiser has made one more update; without one since the last call, there is nothing to note.
+        """Record the update that the optimiser has made since the last call; without an update, do nothing.
 
-        Make the recorder before the first update: the rate of an update is noted while it happens, so that a scheduler
-        may run before this call.
+        The recorder must exist before the first update, in which it notes the rate: a scheduler may run before `step`.
 
         Raises:
-            MosoError: There were several updates since the last call, or more than `total_steps`.
+            RecorderMisused: There were several updates since the last call, or the recorder was attached.
+            TrajectoryIncomplete: There were more than `total_steps` updates.
         """
         if self._attached_once:
             raise errors.RecorderMisused(
@@ -213,7 +213,7 @@ class Recorder:
                     "certain; make the Recorder before training, or call recorder.attach(model, optimizer) then"
                 )
             if not updates:
-                # The optimiser of a run that goes on bears the traces of what it did before.
+                # A resumed run's optimiser holds state of earlier updates, so this is a warning and not an error.
                 _log.log(
                     logging.WARNING if missed else logging.INFO,
                     "Recorder.step saw no update of this %s so far, so no step is recorded: gradients accumulate, a "
@@ -231,31 +231,31 @@ class Recorder:
         self._begin()
         if self._too_long():
             raise errors.TrajectoryIncomplete(f"step {self.done} was made of a run that was to have {self.total_steps}")
-        # A group that was added after the update has had none, and no rate.
+        # A parameter group added after the update has no rate yet, so `zip` drops it.
         moves = [(rate, moving(group)) for rate, group in zip(rates, inner.param_groups, strict=False)]
         self._write(network, moves, parameters_of([inner]), epoch)
 
     def updated(
         self, model: nn.Module, parameters: Sequence[nn.Parameter], rate: float, step: int, epoch: int = 0
     ) -> None:
-        """Note update `step` of a training loop that does without `torch.optim`.
+        """Record update `step`, counted from 1, of a training loop that does not use `torch.optim`.
 
         Args:
             model: The network after the update.
             parameters: The parameters that the update moved.
             rate: Learning rate of the update.
-            step: Number of the update, counted from 1; a run that goes on may begin with any.
-            epoch: Epoch of the update, counted from 0.
+            step: Number of the update; a resumed run may begin with any.
+            epoch: Epoch, counted from 0.
         """
         self.done = step
         self._write(_network(model), [(rate, list(parameters))], {id(one) for one in parameters}, epoch)
 
     def _updated(self, optimizer: Optimizer, again: bool) -> None:
-        """One of the attached optimisers made an update."""
+        """Handle an update of an attached optimiser."""
         if self._problem is not None or self._attachment is None:
             return
         try:
-            # A class whose `step` calls its parent's ends its update twice; the second end has the last word.
+            # A class whose `step` calls its parent's ends its update twice; the second end overwrites the first.
             if not again and (not self._this_step or optimizer in self._this_step):
                 self._this_step = {}
                 self._begin()
@@ -264,12 +264,12 @@ class Recorder:
             rates, groups = learning_rates(optimizer), optimizer.param_groups
             self._this_step[optimizer] = [(rate, moving(group)) for rate, group in zip(rates, groups, strict=True)]
             self._write(self._attachment.model, self._moves(), parameters_of(self._attachment.optimizers), 0)
-        except Exception as problem:  # noqa: BLE001 - nobody's training ends for its record; `trajectory` raises it
+        except Exception as problem:  # noqa: BLE001 - an error of recording must not end a training
             self._problem = problem
             _log.warning("nothing more is recorded, and training goes on: %s", problem)
 
     def _moves(self) -> _Moves:
-        """All parameter groups of all attached optimisers; those that have not moved in this step have the rate 0."""
+        """Return all parameter groups of all attached optimisers; groups that did not move in this step have rate 0."""
         assert self._attachment is not None
         moves: _Moves = []
         for optimizer in self._attachment.optimizers:
@@ -278,7 +278,7 @@ class Recorder:
         return moves
 
     def _begin(self) -> None:
-        """Count a step, and decide whether it is one that is kept."""
+        """Count a step, and decide whether it is kept."""
         self.done += 1
         if self.total_steps is None:
             kept = self._lowest(self.planned | {self.done})
@@ -326,7 +326,7 @@ class Recorder:
         omitted = same if self.trainable_only else {}
         if omitted:
             note["omitted"] = omitted
-        # Of a parameter with several names, none is written where the first is not.
+        # Tied weights: if the first name of a parameter is omitted, so are its other names.
         left_out = {name for name, one in network.named_parameters(remove_duplicate=False) if names[id(one)] in omitted}
         state = {
             uncompiled_name(name): value
@@ -337,10 +337,11 @@ class Recorder:
 
     @property
     def trajectory(self) -> Trajectory:
-        """What was recorded so far.
+        """The trajectory recorded so far.
 
         Raises:
-            MosoError: Sampled steps are missing, or recording went wrong during training.
+            TrajectoryIncomplete: Sampled steps are missing.
+            RecorderMisused: An error occurred while recording, or there were more than `total_steps` updates.
         """
         if self._problem is not None:
             what = "" if isinstance(self._problem, MosoError) else f"step {self.done} could not be recorded: "
@@ -365,7 +366,7 @@ def _network(model: Any) -> nn.Module:
     if not isinstance(model, nn.Module):
         raise errors.WrongType(f"{type(model).__name__} is no torch.nn.Module; write (model, optimizer), in this order")
     network = as_network(model)
-    # FSDP, tensor parallelism, ZeRO: no process holds a parameter whole, and to collect it takes all of them.
+    # FSDP, tensor parallelism, ZeRO: no process holds a whole parameter, and gathering one takes all processes.
     sharded = [name for name, one in network.named_parameters() if hasattr(one, "full_tensor") or hasattr(one, "ds_id")]
     if sharded or any(type(module).__name__ == "FullyShardedDataParallel" for module in network.modules()):
         raise errors.RecorderMisused(
@@ -376,7 +377,7 @@ def _network(model: Any) -> nn.Module:
 
 
 def _check_optimizers(network: nn.Module, optimizers: Sequence[Optimizer]) -> None:
-    """Refuse optimisers that are not the network's, or that share parameters."""
+    """Refuse optimisers that move no parameter of the network, or that share parameters."""
     if not optimizers:
         raise errors.RecorderMisused("no optimiser was given; write attach(model, optimizer)")
     if len(set(optimizers)) < len(optimizers):

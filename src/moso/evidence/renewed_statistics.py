@@ -1,8 +1,8 @@
-"""Batch-norm's running statistics, renewed: what they would be had the network stood still at a time step.
+"""Batch-norm's running statistics recomputed for the fixed weights of a time step.
 
-While a network trains, running statistics trail behind its weights, and they are of the samples as training saw them.
-A gradient taken through them, on samples as they are, is mostly one that would mend the mismatch; what a label has to
-say is lost in it (docs/view.md has the measurement).
+During training, running statistics lag behind the weights, and they describe augmented samples. A gradient taken
+through them on samples without augmentation mostly points to where the mismatch would shrink, and hides the effect of
+the label (docs/view.md has the measurement).
 """
 
 from copy import deepcopy
@@ -29,15 +29,26 @@ def renewed_statistics(
     loss: Loss = cross_entropy,
     loader_workers: int = 0,
 ) -> TrajectoryPoint:
-    """The point with statistics that are plain means over batches of its own samples; `model` is left as it is.
+    """Return the point with running statistics that are plain means over batches of its own samples.
 
-    Of everything else in the network nothing is in training mode, and where there is no batch-norm the point is itself.
+    Only batch-norm layers run in training mode. A network without batch-norm gets the same point back. `model` is not
+    changed.
 
-    >>> from moso.data.views import as_view
-    >>> model, view = nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 2)), as_view((np.eye(2, dtype="f") * 4, [0, 1]))
-    >>> point = TrajectoryPoint(1, (0.1,), memory=model.state_dict())
-    >>> renewed_statistics(model, point, view, np.arange(2), batch_size=2).state()["0.running_mean"].tolist()
-    [2.0, 2.0]
+    Args:
+        model: The network, whose architecture is used.
+        point: The time step.
+        view: Samples, as the network is to meet them.
+        positions: Positions of the samples to average over.
+        batch_size: Samples per batch.
+        loss: Loss that calls the network on a batch.
+        loader_workers: Processes that load batches ahead.
+
+    Example:
+        >>> from moso.data.views import as_view
+        >>> model, view = nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 2)), as_view((np.eye(2, dtype="f") * 4, [0, 1]))
+        >>> point = TrajectoryPoint(1, (0.1,), memory=model.state_dict())
+        >>> renewed_statistics(model, point, view, np.arange(2), batch_size=2).state()["0.running_mean"].tolist()
+        [2.0, 2.0]
     """
     if not _norms(model):
         return point

@@ -1,4 +1,4 @@
-"""Which time steps of a training run are looked at: K distinct ones of 1..T, seeded."""
+"""Which time steps of a training run are sampled: K distinct ones of 1..T, seeded."""
 
 from typing import Literal
 
@@ -12,15 +12,19 @@ Sampling = Literal["uniform", "stratified"]
 
 
 def sample_steps(total_steps: int, samples: int, seed: int, sampling: Sampling = "stratified") -> NDArray[np.int64]:
-    """`samples` distinct steps of 1..`total_steps`, ascending.
+    """Return `samples` distinct steps of 1..`total_steps`, ascending.
 
-    `uniform` is the paper's; `stratified` draws one step from each of K equal stretches of training: the
-    same cost and, because `eta_t * a_t` falls over a run, a lower variance.
+    `uniform` is the paper's; `stratified` draws one step from each of K equal stretches of training, at the same cost
+    and, because `eta_t * a_t` falls over a run, with a lower variance.
 
-    >>> sample_steps(100, 4, seed=0, sampling="stratified") // 25.001
-    array([0., 1., 2., 3.])
-    >>> len(set(sample_steps(10, 10, seed=0, sampling="uniform").tolist()))
-    10
+    Raises:
+        SettingInvalid: `samples` is below 1 or above `total_steps`.
+
+    Example:
+        >>> sample_steps(100, 4, seed=0, sampling="stratified") // 25.001
+        array([0., 1., 2., 3.])
+        >>> len(set(sample_steps(10, 10, seed=0, sampling="uniform").tolist()))
+        10
     """
     if samples < 1:
         raise errors.SettingInvalid(f"{samples} time steps were asked for; at least 1 is needed")

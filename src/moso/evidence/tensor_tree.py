@@ -1,4 +1,4 @@
-"""Trees of named tensors as flat names, because a safetensors file knows nothing else."""
+"""Trees of named tensors as flat names, because a safetensors file holds only a flat dictionary."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,10 +7,11 @@ import torch
 
 
 def flattened(tree: Mapping[str, Any], separator: str) -> dict[str, torch.Tensor]:
-    """Every tensor of a tree of dictionaries under the names of its path, joined.
+    """Return every tensor of a tree of dictionaries under its path, joined by the separator.
 
-    >>> flattened({"model": {"weight": torch.ones(1)}, "optimizer": {"0": {"exp_avg": torch.zeros(1)}}}, ".")
-    {'model.weight': tensor([1.]), 'optimizer.0.exp_avg': tensor([0.])}
+    Example:
+        >>> flattened({"model": {"weight": torch.ones(1)}, "optimizer": {"0": {"exp_avg": torch.zeros(1)}}}, ".")
+        {'model.weight': tensor([1.]), 'optimizer.0.exp_avg': tensor([0.])}
     """
     found: dict[str, torch.Tensor] = {}
     for name, value in tree.items():
@@ -22,12 +23,13 @@ def flattened(tree: Mapping[str, Any], separator: str) -> dict[str, torch.Tensor
 
 
 def nested(flat: Mapping[str, torch.Tensor], separator: str) -> dict[str, dict[str, torch.Tensor]]:
-    """The first level of the tree again: names up to the first separator, and what is below each.
+    """Rebuild the first level of the tree: names up to the first separator, and the entries below each.
 
-    Names of parameters have dots in them, so how deep a tree goes is for the caller to know.
+    Parameter names contain dots, so only the caller knows how deep a tree is.
 
-    >>> nested({"model.0.weight": torch.ones(1)}, ".")
-    {'model': {'0.weight': tensor([1.])}}
+    Example:
+        >>> nested({"model.0.weight": torch.ones(1)}, ".")
+        {'model': {'0.weight': tensor([1.])}}
     """
     found: dict[str, dict[str, torch.Tensor]] = {}
     for key, value in flat.items():

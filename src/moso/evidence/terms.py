@@ -1,13 +1,13 @@
-"""Step terms: the two scalars a sample and time step from which every form of the score follows.
+"""Step terms: the two scalars per sample and time step from which every form of the score follows.
 
     dot          = G . g_z       the mean gradient of the partition along the sample's own
     squared_norm = |g_z|^2
 
-Where scores are by another risk than that of the samples themselves, `G` is its gradient, and the sample's own part in
-it, which the squared norm is there for, does not exist.
+If samples are scored by another risk than their own mean loss, `G` is the gradient of that risk. The sample has no
+share in it, so the squared norm, which corrects for that share, is not needed.
 
-On disk `terms/part-000/step-00000123.npz`: both `[samples]`, or `[groups, samples]` where the optimiser has
-several parameter groups with rates of their own, in the order of the partition's positions.
+On disk `terms/part-000/step-00000123.npz`: both arrays have shape `[samples]`, or `[groups, samples]` if the optimiser
+has several parameter groups with learning rates of their own, in the order of the partition's positions.
 """
 
 import zipfile
@@ -25,41 +25,41 @@ from moso.files import replacing
 
 @dataclass(frozen=True)
 class StepTerms:
-    """The terms of one time step; `dot` and `squared_norm` are `[groups, samples]`, float64."""
+    """The terms of one time step; `dot` and `squared_norm` are float64 of shape `[groups, samples]`."""
 
     step: int
     learning_rates: tuple[float, ...]
     dot: NDArray[np.float64]
     squared_norm: NDArray[np.float64]
     own_risk: bool = True
-    """Whether `G` is the gradient of these samples' own mean loss; otherwise it is that of another risk."""
+    """Whether `G` is the gradient of these samples' own mean loss; otherwise it is the gradient of another risk."""
 
     @property
     def samples(self) -> int:
-        """How many samples the partition has."""
+        """Number of samples of the partition."""
         return int(self.dot.shape[1])
 
 
 @dataclass(frozen=True)
 class PartitionTerms:
-    """All sampled steps of one partition's own run: what a score of the MoSo family reads."""
+    """All sampled steps of one partition's own run, the evidence of the MoSo family of scores."""
 
     total_steps: int
     steps: Sequence[StepTerms]
 
     @property
     def samples(self) -> int:
-        """How many samples the partition has."""
+        """Number of samples of the partition."""
         return self.steps[0].samples
 
 
 def terms_path(folder: Path, step: int) -> Path:
-    """Where the terms of a step are kept."""
+    """Return where the terms of a step are kept."""
     return folder / f"step-{step:08d}.npz"
 
 
 def write_terms(path: Path, terms: StepTerms) -> None:
-    """Write one step's terms atomically."""
+    """Write one step's terms, atomically."""
     squeeze = len(terms.learning_rates) == 1
     other = {} if terms.own_risk else {"own_risk": np.array(False)}
     with replacing(path) as temporary, temporary.open("wb") as file:
@@ -74,7 +74,11 @@ def write_terms(path: Path, terms: StepTerms) -> None:
 
 
 def read_terms(path: Path) -> StepTerms:
-    """Read one step's terms."""
+    """Read one step's terms.
+
+    Raises:
+        FileUnreadable: The file does not hold step terms.
+    """
     try:
         with np.load(path, allow_pickle=False) as file:
             return StepTerms(

@@ -1,7 +1,7 @@
-"""The trajectory: what the surrogate's parameters and learning rates were at the sampled steps.
+"""The trajectory: the surrogate's parameters and learning rates at the sampled steps.
 
-Step `t` is the parameters **after** update `t` together with the rate **of** update `t`. On disk a point is
-one safetensors file that says itself what it is; no pickle is ever involved.
+Step `t` pairs the parameters **after** update `t` with the learning rate **of** update `t`. On disk a point is one
+safetensors file with a description of itself in its metadata; no file is ever unpickled.
 """
 
 import hashlib
@@ -20,17 +20,24 @@ from moso import errors
 from moso.files import replacing
 
 State = dict[str, torch.Tensor]
-_METADATA = "moso"  # one key: safetensors does not promise the order of several, and bytes must repeat
+_METADATA = "moso"  # one key, because the order of several is not defined in safetensors and bytes must repeat
 
 
 @dataclass(frozen=True)
 class TrajectoryPoint:
-    """One sampled step: its number, its rates, and where its state is.
+    """One sampled step: its number, its learning rates, and where its state is.
 
-    `groups` are the names of the parameters that move at each of the rates; parameters in none of them did not move and
-    are held fixed. Without `groups` all trainable parameters move at the one rate. `omitted` are the parameters that
-    were left out of the state because training did not change them, each with its `fingerprint`. `unrecorded` are
-    parameters that did change although no recorded optimiser moves them: such a step cannot be scored.
+    Attributes:
+        step: Number of the update, counted from 1.
+        learning_rates: One learning rate per parameter group.
+        groups: Names of the parameters per learning rate; parameters in no group did not move and are held fixed.
+            Without groups all trainable parameters move at the one rate.
+        epoch: Epoch of the update, counted from 0.
+        path: File of the state, unless it is in memory.
+        memory: The state, if it is in memory.
+        omitted: Parameters that were left out of the state because training did not change them, each with its
+            `fingerprint`.
+        unrecorded: Parameters that changed although no recorded optimiser moves them; such a step cannot be scored.
     """
 
     step: int
@@ -44,7 +51,11 @@ class TrajectoryPoint:
 
     @property
     def learning_rate(self) -> float:
-        """The rate of this update, where all parameters share one."""
+        """The learning rate of this update, if all parameters share one.
+
+        Raises:
+            RecorderMisused: The parameter groups have several learning rates.
+        """
         if len(self.learning_rates) != 1:
             raise errors.RecorderMisused(
                 f"step {self.step} has {len(self.learning_rates)} learning rates; read learning_rates"
@@ -52,24 +63,25 @@ class TrajectoryPoint:
         return self.learning_rates[0]
 
     def state(self) -> State:
-        """Parameters and buffers, by name."""
+        """Return parameters and buffers by name."""
         if self.memory is not None:
             return self.memory
         assert self.path is not None
         return read_state(self.path)[0]
 
     def load_into(self, model: nn.Module) -> None:
-        """Give the model this point's parameters and buffers."""
+        """Load this point's parameters and buffers into the model."""
         model.load_state_dict(self.fitted_to(model).state(), strict=False)
 
     def fitted_to(self, model: nn.Module) -> "TrajectoryPoint":
-        """The same point, its state in memory and by the network's own names.
+        """Return the same point with its state in memory and under the network's own names.
 
-        The network may be the bare one where training had it in wrappers. The state need not be whole: parameters that
-        do not move, and buffers beside them, are the network's own where the state has none.
+        The network may be the bare one even if training wrapped it. The state may be partial: parameters that do not
+        move, and the buffers beside them, are the network's own if the state lacks them.
 
         Raises:
-            MosoError: The state is not one of this network, or not all that training changed is recorded.
+            CheckpointMismatch: The state does not fit this network.
+            TrajectoryIncomplete: No recorded optimiser moves a parameter that had changed by this step.
 
         Example:
             >>> network = nn.Linear(2, 2)
@@ -93,7 +105,11 @@ class TrajectoryPoint:
         return replace(self, groups=groups, path=None, memory=state, omitted={})
 
     def check_recorded(self) -> None:
-        """Refuse a step at which parameters had changed that no recorded optimiser moves."""
+        """Refuse a step by which a parameter had changed that no recorded optimiser moves.
+
+        Raises:
+            TrajectoryIncomplete: There is such a parameter.
+        """
         if self.unrecorded:
             more = f" (and {len(self.unrecorded) - 1} more)" if len(self.unrecorded) > 1 else ""
             raise errors.TrajectoryIncomplete(
@@ -105,10 +121,14 @@ class TrajectoryPoint:
 class Trajectory(Sequence[TrajectoryPoint]):
     """The sampled points of one training run of `total_steps` updates.
 
-    >>> model = nn.Linear(2, 2)
-    >>> trajectory = Trajectory.from_states([(model.state_dict(), 0.1)], total_steps=50)
-    >>> trajectory.total_steps, trajectory[0].learning_rate
-    (50, 0.1)
+    Raises:
+        TrajectoryIncomplete: There are no points.
+
+    Example:
+        >>> model = nn.Linear(2, 2)
+        >>> trajectory = Trajectory.from_states([(model.state_dict(), 0.1)], total_steps=50)
+        >>> trajectory.total_steps, trajectory[0].learning_rate
+        (50, 0.1)
     """
 
     def __init__(self, points: Iterable[TrajectoryPoint], total_steps: int) -> None:
@@ -121,9 +141,11 @@ class Trajectory(Sequence[TrajectoryPoint]):
     def from_states(
         cls, states: Iterable[tuple[Mapping[str, torch.Tensor], float]], total_steps: int | None = None
     ) -> "Trajectory":
-        """Somebody's own checkpoints, `(state_dict, learning_rate)` each.
+        """Build a trajectory from the user's own checkpoints.
 
-        Without `total_steps` the checkpoints are taken to be all steps there were.
+        Args:
+            states: One `(state_dict, learning_rate)` per checkpoint, in the order of training.
+            total_steps: Number of updates of the run; by default the number of checkpoints.
         """
         points = [
             TrajectoryPoint(step, (float(rate),), memory=dict(state)) for step, (state, rate) in enumerate(states, 1)
@@ -132,7 +154,16 @@ class Trajectory(Sequence[TrajectoryPoint]):
 
     @classmethod
     def open(cls, folder: Path | str, total_steps: int | None = None) -> "Trajectory":
-        """The trajectory a `Recorder` left in `folder`."""
+        """Open the trajectory that a `Recorder` left in `folder`.
+
+        Args:
+            folder: The recorder's folder.
+            total_steps: Number of updates of the run; by default the recorded number.
+
+        Raises:
+            FileMissing: The folder holds no trajectory.
+            FileUnreadable: A file is damaged or was not written by moso.
+        """
         points, totals = [], set()
         for path in sorted(Path(folder).glob("step-*.safetensors")):
             with _opened(path) as file:
@@ -182,26 +213,34 @@ def _note(file: Any, path: Path) -> dict[str, Any]:
 
 
 def read_state(path: Path) -> tuple[State, dict[str, Any]]:
-    """The tensors and the note of a state file."""
+    """Read the tensors and the note of a state file.
+
+    Raises:
+        FileUnreadable: The file is damaged or was not written by moso.
+    """
     with _opened(path) as file:
         return {name: file.get_tensor(name) for name in file.keys()}, _note(file, path)  # noqa: SIM118
 
 
 def write_state(path: Path, state: Mapping[str, torch.Tensor], note: Mapping[str, Any]) -> None:
     """Write tensors and a note about them, atomically; the same content gives the same bytes."""
-    # Clones, because tied weights share memory and safetensors refuses that.
+    # Clones, because tied weights share memory, which safetensors refuses to save.
     tensors = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in state.items()}
     with replacing(path) as temporary:
         save_file(tensors, temporary, metadata={_METADATA: json.dumps(note)})
 
 
 def point_path(folder: Path, step: int) -> Path:
-    """Where the point of a step is kept."""
+    """Return where the point of a step is kept."""
     return folder / f"step-{step:08d}.safetensors"
 
 
 def check_fits(model: nn.Module, state: Mapping[str, torch.Tensor], what: str) -> None:
-    """Refuse a state whose names or shapes are not the model's."""
+    """Refuse a state whose names or shapes are not the model's; `what` names the state in the error.
+
+    Raises:
+        CheckpointMismatch: With the first tensor that differs.
+    """
     expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     found = {name: tuple(tensor.shape) for name, tensor in state.items()}
     for name in [*expected, *found]:
@@ -213,21 +252,23 @@ def check_fits(model: nn.Module, state: Mapping[str, torch.Tensor], what: str) -
 
 
 def fingerprint(tensor: torch.Tensor) -> str:
-    """A hash of every bit of a tensor.
+    """Return a hash of every bit of a tensor.
 
-    >>> fingerprint(torch.zeros(2)) == fingerprint(torch.tensor([0.0, 1e-30]))
-    False
+    Example:
+        >>> fingerprint(torch.zeros(2)) == fingerprint(torch.tensor([0.0, 1e-30]))
+        False
     """
     bits = tensor.detach().cpu().contiguous().flatten().view(torch.uint8)
     return hashlib.blake2b(bits.numpy().data, digest_size=16).hexdigest()
 
 
 def as_network(model: nn.Module) -> nn.Module:
-    """The network out of the wrappers that training puts around it: compiled, or spread over processes or devices.
+    """Return the network inside the wrappers of training: `torch.compile` and (distributed) data parallelism.
 
-    >>> network = nn.Linear(1, 1)
-    >>> as_network(nn.DataParallel(network)) is network
-    True
+    Example:
+        >>> network = nn.Linear(1, 1)
+        >>> as_network(nn.DataParallel(network)) is network
+        True
     """
     parallel = (nn.DataParallel, nn.parallel.DistributedDataParallel)
     while True:
@@ -238,24 +279,26 @@ def as_network(model: nn.Module) -> nn.Module:
 
 
 def uncompiled_name(name: str) -> str:
-    """A parameter's name without the mark of `torch.compile`, which may be on any of its modules.
+    """Return a parameter's name without the prefix of `torch.compile`, which may be on any of its modules.
 
-    >>> uncompiled_name("encoder._orig_mod.weight")
-    'encoder.weight'
+    Example:
+        >>> uncompiled_name("encoder._orig_mod.weight")
+        'encoder.weight'
     """
     return ".".join(part for part in name.split(".") if part != "_orig_mod")
 
 
 def plain_name(name: str, adapters: Iterable[str] = ()) -> str:
-    """A parameter's name without what wrappers and adapters put into it.
+    """Return a parameter's name without the parts that wrappers and adapters insert.
 
-    `module.` is of (distributed) data parallelism, `_orig_mod.` of `torch.compile`, `base_model.model.` of peft; in its
-    files peft also leaves out the adapter's own name.
+    `module.` is inserted by (distributed) data parallelism, `_orig_mod.` by `torch.compile`, `base_model.model.` by
+    peft; peft also leaves the adapter's own name out of its files.
 
-    >>> plain_name("module._orig_mod.encoder.0.weight")
-    'encoder.0.weight'
-    >>> plain_name("base_model.model.query.lora_A.default.weight", ["default"])
-    'query.lora_A.weight'
+    Example:
+        >>> plain_name("module._orig_mod.encoder.0.weight")
+        'encoder.0.weight'
+        >>> plain_name("base_model.model.query.lora_A.default.weight", ["default"])
+        'query.lora_A.weight'
     """
     parts = uncompiled_name(name).split(".")
     while len(parts) > 1 and parts[0] == "module":
@@ -273,17 +316,17 @@ def plain_name(name: str, adapters: Iterable[str] = ()) -> str:
 
 @dataclass(frozen=True)
 class _Names:
-    """The names of a network's tensors, and how to find them under others."""
+    """The names of a network's tensors, and a lookup from other spellings of them."""
 
-    tensors: dict[str, torch.Tensor]  # what a state_dict holds, one parameter under two names twice
+    tensors: dict[str, torch.Tensor]  # the entries of the state_dict; a tied parameter has two
     plain: dict[str, str]
-    first: dict[str, str]  # of a parameter with several names, the one that named_parameters has
+    first: dict[str, str]  # name in the state_dict -> the name that named_parameters has for the same parameter
     adapters: tuple[str, ...]
 
     @classmethod
     def of(cls, model: nn.Module) -> "_Names":
         tensors = {name: value for name, value in model.state_dict().items() if isinstance(value, torch.Tensor)}
-        # Layers of peft tell so; a network of transformers has a method of that name, which is something else.
+        # Layers of peft have this property; networks of transformers have an unrelated method of the same name.
         adapted = [one for one in model.modules() if isinstance(getattr(type(one), "active_adapters", None), property)]
         adapters = tuple(sorted({adapter for one in adapted for adapter in cast(list[str], one.active_adapters)}))
         plain: dict[str, str] = {}
@@ -298,15 +341,16 @@ class _Names:
         return cls(tensors, {name: own for name, own in plain.items() if name not in twice}, first, adapters)
 
     def own(self, name: str) -> str:
-        """The network's own name, or the same where the network has nothing of the kind."""
+        """Return the network's own name for a tensor, or `name` itself if the network has no such tensor."""
         if name not in self.tensors:
-            # A module may have the name of an adapter: what fits without taking it out is left as it is.
+            # A module may happen to have the name of an adapter, so the adapter's name is stripped only if nothing else
+            # fits.
             plain = plain_name(name)
             name = self.plain.get(plain) or self.plain.get(plain_name(plain, self.adapters), name)
         return self.first.get(name, name)
 
     def tensor(self, name: str, what: str) -> torch.Tensor:
-        """A tensor of the network."""
+        """Return a tensor of the network."""
         if name not in self.tensors:
             raise errors.CheckpointMismatch(
                 f"{what} does not fit the network: it speaks of {name}, which the network does not have"
@@ -317,7 +361,7 @@ class _Names:
 def _fitted(
     model: nn.Module, names: _Names, state: Mapping[str, torch.Tensor], moved: set[str] | None, what: str
 ) -> State:
-    """The state by the network's names; refused where it is another network's, or lacks what training changed."""
+    """Return the state under the network's names; refuse one that does not fit or lacks what training changed."""
     found: State = {}
     for name, value in state.items():
         own = names.own(name)
@@ -333,7 +377,8 @@ def _fitted(
     parameters = dict(model.named_parameters())
     trained = {name for name, value in parameters.items() if (value.requires_grad if moved is None else name in moved)}
     missing = [name for name in parameters if name in trained and name not in found]
-    # Frozen parameters are what they are. Buffers change with the parameters beside them: batch-norm's statistics do.
+    # Frozen parameters may be missing. Buffers change with the parameters of their module, as batch-norm's statistics
+    # do.
     homes = {name.rpartition(".")[0] for name in trained}
     whole = found.keys() >= parameters.keys()
     missing += [

@@ -1,4 +1,4 @@
-"""Parameters that no recorded optimiser moves, and whether they stand still all the same."""
+"""Parameters that no recorded optimiser moves, and whether they really stay the same."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -10,26 +10,32 @@ from moso.evidence.trajectory import fingerprint, uncompiled_name
 
 @dataclass
 class Unmoved:
-    """What the parameters were that are in no recorded optimiser, when they were first looked at.
+    """Remembers the parameters that are in no recorded optimiser, by fingerprint, from when they were first seen.
 
-    Trainable ones are looked at, for a second optimiser may move them; with `frozen` all others as well.
+    Trainable parameters are watched, because another optimiser may move them; with `frozen` all others as well.
 
-    >>> network = nn.Linear(2, 1)
-    >>> unmoved = Unmoved()
-    >>> unmoved.look(network, moved=[id(network.weight)])
-    ({'bias': ...}, [])
-    >>> _ = nn.init.constant_(network.bias, 7)
-    >>> unmoved.look(network, moved=[id(network.weight)])
-    ({}, ['bias'])
+    Example:
+        >>> network = nn.Linear(2, 1)
+        >>> unmoved = Unmoved()
+        >>> unmoved.look(network, moved=[id(network.weight)])
+        ({'bias': ...}, [])
+        >>> _ = nn.init.constant_(network.bias, 7)
+        >>> unmoved.look(network, moved=[id(network.weight)])
+        ({}, ['bias'])
     """
 
     frozen: bool = False
     fingerprints: dict[str, str] = field(default_factory=dict)
 
     def look(self, network: nn.Module, moved: Collection[int]) -> tuple[dict[str, str], list[str]]:
-        """Those that still are what they were, with their fingerprints, and the trainable ones that are not.
+        """Compare the parameters that recorded optimisers do not move with their first fingerprints.
 
-        `moved` are the ids of the parameters that recorded optimisers move.
+        Args:
+            network: The network.
+            moved: `id` of every parameter that recorded optimisers move.
+
+        Returns:
+            The unchanged parameters with their fingerprints, and the names of the trainable ones that changed.
         """
         same, changed = {}, []
         for full_name, parameter in network.named_parameters():

@@ -1,8 +1,8 @@
-"""Updates of optimisers, seen where they happen: after `optimizer.step`, before any scheduler, whoever calls it.
+"""Updates of optimisers, seen through hooks: after `optimizer.step`, before any scheduler, whatever calls it.
 
-An update that changes no weight is no update. When gradients overflow under mixed precision, a `GradScaler` does not
-call the optimiser, or (fused optimisers) hands it `found_inf`, and the kernel leaves the weights alone. Without any
-gradient every optimiser does.
+An update that changes no weight does not count. When gradients overflow under mixed precision, a `GradScaler` does not
+call the optimiser, or (fused optimisers) sets `found_inf`, and the kernel leaves the weights unchanged. Without any
+gradient every optimiser leaves them unchanged.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,27 +15,28 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from moso import errors
 
-# Called with the optimiser, and with whether this is the end of the same update again.
+# Called with the optimiser, and with whether the same update ended once before (see `Watch._after`).
 OnUpdate = Callable[[Optimizer, bool], None]
-# Proxies of accelerate and Lightning: they pass steps on to the optimiser inside, whose hooks are the ones that run.
+# Proxies of accelerate and Lightning forward each step to the optimiser inside, whose hooks run.
 _PROXIES = frozenset({"AcceleratedOptimizer", "LightningOptimizer"})
 
 
 class Watch:
     """Calls `on_update` after every update of the given optimisers, or of all in the process, until `remove`.
 
-    >>> import torch
-    >>> seen = []
-    >>> weight = nn.Parameter(torch.ones(1))
-    >>> optimizer = torch.optim.SGD([weight], lr=0.1)
-    >>> watch = Watch(lambda stepped, again: seen.append(stepped.param_groups[0]["lr"]), [optimizer])
-    >>> optimizer.step()  # no gradient: nothing moves
-    >>> weight.grad = torch.ones(1)
-    >>> optimizer.step()
-    >>> watch.remove()
-    >>> optimizer.step()
-    >>> seen
-    [0.1]
+    Example:
+        >>> import torch
+        >>> seen = []
+        >>> weight = nn.Parameter(torch.ones(1))
+        >>> optimizer = torch.optim.SGD([weight], lr=0.1)
+        >>> watch = Watch(lambda stepped, again: seen.append(stepped.param_groups[0]["lr"]), [optimizer])
+        >>> optimizer.step()  # no gradient: nothing moves
+        >>> weight.grad = torch.ones(1)
+        >>> optimizer.step()
+        >>> watch.remove()
+        >>> optimizer.step()
+        >>> seen
+        [0.1]
     """
 
     def __init__(self, on_update: OnUpdate, optimizers: Iterable[Optimizer] | None = None) -> None:
@@ -59,20 +60,20 @@ class Watch:
             ]
 
     def remove(self) -> None:
-        """Watch no longer."""
+        """Remove all hooks."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
 
     def _before(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        # An optimiser may drop gradients as it uses them, so they are looked for before and after; but before a closure
-        # they are those of the last batch.
+        # An optimiser may clear gradients as it uses them, so they are looked for before and after the step; with a
+        # closure, those before the step belong to the last batch.
         closure = kwargs.get("closure") or (args[1] if len(args) > 1 else None)
         self._begun[optimizer] = closure is None and _has_gradients(optimizer)
         self.called.add(optimizer)
 
     def _after(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        # PyTorch hooks the `step` of every class, so a class whose `step` calls that of its parent ends twice.
+        # PyTorch hooks the `step` of every class, so a `step` that calls its parent's runs this hook twice.
         again = optimizer not in self._begun
         moves = self._begun.pop(optimizer, False) or _has_gradients(optimizer)
         if moves and not _was_skipped(optimizer):
@@ -84,30 +85,31 @@ def _has_gradients(optimizer: Optimizer) -> bool:
 
 
 def _was_skipped(optimizer: Optimizer) -> bool:
-    # A GradScaler gives a fused optimiser this tensor for the time of one step.
+    # A GradScaler sets this tensor on a fused optimiser for the duration of one step.
     found_inf = getattr(optimizer, "found_inf", None)
     return found_inf is not None and bool(found_inf)
 
 
 class Unread:
-    """The updates that every optimiser of the process made since they were last asked for.
+    """The updates that each optimiser of the process has made since they were last taken.
 
-    The rate of an update is known for certain only while it ends: whoever asks later may ask after a scheduler.
+    The learning rate of an update is known for certain only at its end; afterwards a scheduler may have changed it.
 
-    >>> import torch
-    >>> weight = nn.Parameter(torch.ones(1))
-    >>> optimizer = torch.optim.SGD([weight], lr=0.1)
-    >>> unread = Unread()
-    >>> weight.grad = torch.ones(1)
-    >>> optimizer.step()
-    >>> optimizer.param_groups[0]["lr"] = 0.05
-    >>> unread.take(optimizer), unread.take(optimizer)
-    ((1, [0.1]), (0, []))
-    >>> unread.remove()
+    Example:
+        >>> import torch
+        >>> weight = nn.Parameter(torch.ones(1))
+        >>> optimizer = torch.optim.SGD([weight], lr=0.1)
+        >>> unread = Unread()
+        >>> weight.grad = torch.ones(1)
+        >>> optimizer.step()
+        >>> optimizer.param_groups[0]["lr"] = 0.05
+        >>> unread.take(optimizer), unread.take(optimizer)
+        ((1, [0.1]), (0, []))
+        >>> unread.remove()
     """
 
     def __init__(self) -> None:
-        # How many updates, and the rates of the last.
+        # Number of updates, and the learning rates of the last one.
         self._updates: WeakKeyDictionary[Optimizer, tuple[int, list[float]]] = WeakKeyDictionary()
         self._watch = Watch(self._note)
 
@@ -116,34 +118,35 @@ class Unread:
         self._updates[optimizer] = (max(before, 1) if again else before + 1, learning_rates(optimizer))
 
     def take(self, optimizer: Optimizer) -> tuple[int, list[float]]:
-        """How many updates there were, and the rates of the last; asked again, there are none."""
+        """Return the number of updates since the last call and the learning rates of the last one."""
         return self._updates.pop(optimizer, (0, []))
 
     def missed(self, optimizer: Optimizer) -> bool:
-        """Whether the optimiser bears traces of updates, in its state or for its scheduler, but none was seen."""
+        """Return whether the optimiser's state shows earlier updates although this watch has seen no call of `step`."""
         traces = bool(optimizer.state) or bool(getattr(optimizer, "_opt_called", False))
         return traces and optimizer not in self._watch.called
 
     def remove(self) -> None:
-        """Note no longer."""
+        """Stop watching."""
         self._watch.remove()
 
 
 def learning_rates(optimizer: Optimizer) -> list[float]:
-    """The rate of each parameter group."""
+    """Return the learning rate of each parameter group."""
     return [float(group["lr"]) for group in optimizer.param_groups]
 
 
 def moving(group: Mapping[str, Any]) -> list[nn.Parameter]:
-    """The parameters of a group that an update moves: frozen ones without a gradient stay where they are."""
+    """Return the parameters of a group that an update moves: frozen parameters without a gradient do not move."""
     return [one for one in group["params"] if one.requires_grad or one.grad is not None]
 
 
 def inner_optimizer(given: Any) -> Optimizer:
-    """The optimiser whose step is taken, out of the proxies of accelerate and Lightning.
+    """Return the optimiser inside the proxies of accelerate and Lightning.
 
     Raises:
-        MosoError: What was given is no optimiser, or one whose step cannot be watched.
+        WrongType: The argument is not an optimiser.
+        RecorderMisused: The optimiser's step cannot be watched, or it has no learning rate.
 
     Example:
         >>> import torch
@@ -171,5 +174,5 @@ def inner_optimizer(given: Any) -> Optimizer:
 
 
 def parameters_of(optimizers: Iterable[Optimizer]) -> set[int]:
-    """The `id` of every parameter of these optimisers."""
+    """Return the `id` of every parameter of these optimisers."""
     return {id(one) for optimizer in optimizers for group in optimizer.param_groups for one in group["params"]}

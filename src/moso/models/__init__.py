@@ -1,4 +1,4 @@
-"""Networks: small ones of our own, timm's by name, the user's own by `package.module:factory`."""
+"""Networks: small built-in ones, timm's by name, and the user's own by `package.module:factory`."""
 
 from moso.models.head import classifier_head
 from moso.models.network import Network

@@ -1,4 +1,4 @@
-"""Small BERT-like encoders of transformers, with random weights: nothing is downloaded."""
+"""Small BERT-like encoders of transformers, with random weights; nothing is downloaded."""
 
 import torch
 from torch import Tensor, nn
@@ -10,12 +10,20 @@ HEAD_WIDTH = 32
 
 
 class Encoder(nn.Module):
-    """A BERT encoder for sequence classification that takes token ids alone.
+    """A BERT encoder for sequence classification whose only input is token ids.
 
-    Heads are 32 wide, the feed-forward layers four times as wide as the rest, as in BERT.
+    Attention heads have width 32, and feed-forward layers are four times as wide as the rest, as in BERT.
 
-    >>> Encoder(vocabulary=50, length=4, classes=6, layers=1, width=32)(torch.tensor([[2, 7, 9, 0]])).shape
-    torch.Size([1, 6])
+    Args:
+        vocabulary: Number of token ids.
+        length: Most tokens per text.
+        classes: Number of outputs.
+        layers: Number of layers.
+        width: Width of the layers.
+
+    Example:
+        >>> Encoder(vocabulary=50, length=4, classes=6, layers=1, width=32)(torch.tensor([[2, 7, 9, 0]])).shape
+        torch.Size([1, 6])
     """
 
     def __init__(self, vocabulary: int, length: int, classes: int, layers: int, width: int) -> None:
@@ -36,9 +44,9 @@ class Encoder(nn.Module):
         self.network = transformers.BertForSequenceClassification(configuration)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Logits `[batch, classes]` of token ids `[batch, length]`; no word attends to padding."""
-        # Positions are spelled out for every sample: one row shared by the batch would have no gradient of its own. The
-        # mask has the shape that attention wants, because transformers would ask for its values to make one.
+        """Return logits `[batch, classes]` of token ids `[batch, length]`; no word attends to padding."""
+        # Position ids are expanded per sample: a row that the batch shares has no per-sample gradient. The mask already
+        # has the shape that attention needs, because transformers would otherwise inspect its values to make one.
         positions = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens)
         there = (tokens != PADDING)[:, None, None, :]
         logits: Tensor = self.network(input_ids=tokens, attention_mask=there, position_ids=positions).logits

@@ -1,14 +1,14 @@
-"""Importing torchvision, timm and transformers where torchvision's compiled part does not fit the installed torch.
+"""Import torchvision, timm and transformers even if torchvision's compiled part does not fit the installed torch.
 
-A CPU-only torch beside a torchvision built for another one: the compiled part does not load, and the import
-dies on `operator torchvision::nms does not exist`, although its data sets, transforms and models, timm and
-transformers (which imports it wherever it is installed) need none of it. Declaring the operators that it registers
-fakes for is enough.
+With a CPU-only torch beside a torchvision built for another torch, the compiled part does not load, and the import
+fails with `operator torchvision::nms does not exist`. Data sets, transforms and models of torchvision, timm and
+transformers (which imports torchvision if it is installed) do not need the compiled part. Declaring the operators for
+which torchvision registers fake kernels is enough.
 
-torchvision itself is asked whether its compiled part fits: it is imported as it is, and operators are declared only
-after that import has failed for the want of them. The other order would be guessing, and a wrong guess is fatal: an
-operator that is declared twice, here and by a compiled part which does load, aborts the process. For the same reason
-the declarations end with the import that needs them.
+torchvision is first imported as it is, and operators are declared only after that import has failed because they are
+missing. Declaring them first would be a guess, and a wrong guess is fatal: an operator declared twice, here and by a
+compiled part that does load, aborts the process. For the same reason the declarations end with the import that needs
+them.
 """
 
 import importlib
@@ -34,7 +34,8 @@ def import_torchvision() -> ModuleType:
     """Import `torchvision`.
 
     Raises:
-        MosoError: It is not installed, or it cannot be imported beside the installed torch.
+        PackageMissing: It is not installed.
+        PackageIncompatible: It cannot be imported beside the installed torch.
     """
     return _import("torchvision")
 
@@ -43,7 +44,8 @@ def import_timm() -> ModuleType:
     """Import `timm`.
 
     Raises:
-        MosoError: timm or torchvision is not installed, or torchvision cannot be imported.
+        PackageMissing: timm or torchvision is not installed.
+        PackageIncompatible: torchvision cannot be imported beside the installed torch.
     """
     return _import("timm")
 
@@ -52,11 +54,11 @@ def import_transformers() -> ModuleType:
     """Import `transformers`.
 
     Raises:
-        MosoError: It is not installed, it wants a newer torch, or an installed torchvision, which it imports, cannot
-            be imported.
+        PackageMissing: It is not installed.
+        PackageIncompatible: It needs a newer torch, or an installed torchvision, which it imports, does not import.
     """
     transformers = _import("transformers")
-    if not transformers.is_torch_available():  # it imports all the same, and has no networks
+    if not transformers.is_torch_available():  # with an old torch the import succeeds, but there are no networks
         raise errors.PackageIncompatible(
             f"transformers {transformers.__version__} does not work with torch {torch.__version__}; "
             'install a newer torch, or an older transformers: pip install "transformers==5.0.0"'
@@ -79,10 +81,10 @@ def _import(name: str) -> ModuleType:
 
 
 def prepare_torchvision() -> None:
-    """Import torchvision where it is installed, so that a later import of it or of what needs it succeeds.
+    """Import torchvision if it is installed, so that a later import of it, or of a package that needs it, succeeds.
 
     Raises:
-        MosoError: It is installed and cannot be imported beside the installed torch.
+        PackageIncompatible: It is installed and cannot be imported beside the installed torch.
 
     Example:
         >>> prepare_torchvision()
@@ -108,8 +110,8 @@ def _import_torchvision() -> None:
         if missing is None or missing[1] not in _SCHEMAS:
             raise
         _forget_torchvision()
-        # Operators live as long as the library object that declared them: until this function returns. All of them at
-        # once, because older versions of torch refuse the fakes of a third import where a second one has left its own.
+        # Operators live as long as the library object that declared them: until this function returns. All are declared
+        # at once, because older versions of torch refuse the fake kernels of a third import after a second one.
         library = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]
         for name, schema in _SCHEMAS.items():
             if not hasattr(torch.ops.torchvision, name):
@@ -118,6 +120,6 @@ def _import_torchvision() -> None:
 
 
 def _forget_torchvision() -> None:
-    """Let the next import begin anew: a failed one leaves the parts behind that it had imported."""
+    """Remove the modules that a failed import leaves behind, so that the next import starts afresh."""
     for name in [one for one in sys.modules if one.partition(".")[0] == "torchvision"]:
         del sys.modules[name]

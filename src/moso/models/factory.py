@@ -1,7 +1,7 @@
-"""The user's own network: `package.module:factory`, found on the path or in the folder where one stands.
+"""The user's own network: `package.module:factory`, found on the import path or in the current folder.
 
-The factory is any callable that gives an `nn.Module`; of `num_classes=`, `input_shape=` and, for texts,
-`vocabulary=` it is given those that it takes.
+The factory is any callable that returns an `nn.Module`. It is called with those of `num_classes=`, `input_shape=` and,
+for texts, `vocabulary=` that it takes.
 """
 
 import importlib
@@ -18,14 +18,25 @@ from moso import errors
 
 
 def from_factory(name: str, input_shape: tuple[int, ...], classes: int, vocabulary: int | None = None) -> nn.Module:
-    """The network that the factory called `package.module:factory` makes.
+    """Return the network that the factory called `package.module:factory` makes.
 
-    >>> from_factory("torch.nn:Flatten", (1, 8, 8), classes=10)
-    Flatten(start_dim=1, end_dim=-1)
-    >>> from_factory("torch.nn:Flaten", (1, 8, 8), classes=10)
-    Traceback (most recent call last):
-    ...
-    moso.errors.ModelNameInvalid: module 'torch.nn' has no 'Flaten'; the form is package.module:factory
+    Args:
+        name: `package.module:factory`.
+        input_shape: Shape of one input.
+        classes: Number of outputs.
+        vocabulary: Number of token ids, if inputs are texts.
+
+    Raises:
+        ModelNameInvalid: There is no such module or attribute.
+        FactoryBroken: The module or the factory fails, or the result is not a module.
+
+    Example:
+        >>> from_factory("torch.nn:Flatten", (1, 8, 8), classes=10)
+        Flatten(start_dim=1, end_dim=-1)
+        >>> from_factory("torch.nn:Flaten", (1, 8, 8), classes=10)
+        Traceback (most recent call last):
+        ...
+        moso.errors.ModelNameInvalid: module 'torch.nn' has no 'Flaten'; the form is package.module:factory
     """
     factory = _find(name)
     tokens = {} if vocabulary is None else {"vocabulary": vocabulary}
@@ -47,7 +58,7 @@ def _find(name: str) -> Callable[..., Any]:
         raise errors.ModelNameInvalid(f"'{name}' names no module; the form is package.module:factory")
     here = str(Path.cwd())
     if here not in sys.path:
-        sys.path.insert(0, here)  # it stays, as with `python -m`: the user's code may import more of itself later
+        sys.path.insert(0, here)  # stays on the path, as with `python -m`: the user's code may import more later
         importlib.invalidate_caches()
     try:
         found: Any = importlib.import_module(module_name)
@@ -77,7 +88,7 @@ def _find(name: str) -> Callable[..., Any]:
 def _arguments(name: str, factory: Callable[..., Any], offered: dict[str, Any]) -> dict[str, Any]:
     try:
         signature = inspect.signature(factory)
-    except ValueError as problem:  # some compiled callables do not say what they take
+    except ValueError as problem:  # some compiled callables have no signature
         raise errors.FactoryBroken(
             f"'{name}' does not say which arguments it takes; wrap it in a Python function"
         ) from problem

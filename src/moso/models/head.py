@@ -1,4 +1,4 @@
-"""Where a network's classifier is: the layer that turns features into logits."""
+"""The classifier of a network: the layer that turns features into logits."""
 
 from collections.abc import Callable
 
@@ -8,16 +8,20 @@ from moso import errors
 
 
 def classifier_head(model: nn.Module) -> tuple[str, nn.Module]:
-    """The name and the module of the classifier: what timm says it is, otherwise the last linear layer.
+    """Return the name and the module of the classifier: the one that timm reports, otherwise the last linear layer.
 
-    >>> classifier_head(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)))
-    ('2', Linear(in_features=8, out_features=2, bias=True))
+    Raises:
+        ModelUnsuitable: The network has no linear layer.
+
+    Example:
+        >>> classifier_head(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)))
+        ('2', Linear(in_features=8, out_features=2, bias=True))
     """
     ask: Callable[[], object] | None = getattr(model, "get_classifier", None)
     said = ask() if ask is not None else None
     linear: tuple[str, nn.Module] | None = None
     for name, module in model.named_modules():
-        if id(module) == id(said) and list(module.parameters()):  # an identity in its place classifies nothing
+        if id(module) == id(said) and list(module.parameters()):  # an identity in its place has no parameters
             return name, module
         if isinstance(module, nn.Linear):
             linear = name, module

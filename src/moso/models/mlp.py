@@ -8,9 +8,15 @@ from torch import Tensor, nn
 class MultilayerPerceptron(nn.Module):
     """Two hidden layers of `width` rectified units.
 
-    >>> import torch
-    >>> MultilayerPerceptron((64,), classes=10, width=32)(torch.zeros(2, 64)).shape
-    torch.Size([2, 10])
+    Args:
+        input_shape: Shape of one input.
+        classes: Number of outputs.
+        width: Units per hidden layer.
+
+    Example:
+        >>> import torch
+        >>> MultilayerPerceptron((64,), classes=10, width=32)(torch.zeros(2, 64)).shape
+        torch.Size([2, 10])
     """
 
     def __init__(self, input_shape: tuple[int, ...], classes: int, width: int) -> None:
@@ -22,18 +28,24 @@ class MultilayerPerceptron(nn.Module):
         self.classifier = nn.Linear(width, classes)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Logits `[batch, classes]` of inputs `[batch, ...]`."""
+        """Return logits `[batch, classes]` of inputs `[batch, ...]`."""
         features = self.relu1(self.hidden1(inputs.flatten(1)))
         logits: Tensor = self.classifier(self.relu2(self.hidden2(features)))
         return logits
 
 
 class TanhNetwork(nn.Module):
-    """One hidden layer of `width` tanh units: smooth, so that leave-one-out studies see no kinks.
+    """One hidden layer of `width` tanh units; it is smooth, as leave-one-out studies need it.
 
-    >>> import torch
-    >>> TanhNetwork((64,), classes=10, width=16)(torch.zeros(2, 64)).shape
-    torch.Size([2, 10])
+    Args:
+        input_shape: Shape of one input.
+        classes: Number of outputs.
+        width: Units of the hidden layer.
+
+    Example:
+        >>> import torch
+        >>> TanhNetwork((64,), classes=10, width=16)(torch.zeros(2, 64)).shape
+        torch.Size([2, 10])
     """
 
     def __init__(self, input_shape: tuple[int, ...], classes: int, width: int) -> None:
@@ -43,6 +55,6 @@ class TanhNetwork(nn.Module):
         self.classifier = nn.Linear(width, classes)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Logits `[batch, classes]` of inputs `[batch, ...]`."""
+        """Return logits `[batch, classes]` of inputs `[batch, ...]`."""
         logits: Tensor = self.classifier(self.tanh(self.hidden(inputs.flatten(1))))
         return logits

@@ -1,4 +1,4 @@
-"""What a network is to the rest of the package: a name, what it takes, and how it is made."""
+"""The registry entry of a network: its name, its kind of input, and how it is built."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ class Network:
     """A network by name.
 
     Attributes:
-        name: What it is called.
+        name: Its name.
         description: What it is, for the listing.
         make: Called with the shape of one input (for texts `(vocabulary, length)`), the number of outputs and, if the
-            network has a width, `width=`; gives the network with its first parameters. Imports here, not at the top of
-            its file, keep what is heavy out of the way until the network is used.
-        takes: What inputs are; `numbers` are inputs of any shape.
-        width: The usual width, if a user may choose another as in `convnet-w32`.
+            network has a width, `width=`; returns the initialised network. Heavy packages should be imported inside it,
+            not at the top of its file, so that they load only if the network is used.
+        takes: Kind of input; `numbers` are inputs of any shape.
+        width: Default width, if a user may choose another as in `convnet-w32`.
     """
 
     name: str
@@ -31,9 +31,10 @@ class Network:
 
     @property
     def full_description(self) -> str:
-        """The description, and how another width is chosen.
+        """The description, with a hint of how to choose another width.
 
-        >>> Network("mine", "one hidden layer", nn.Flatten, "numbers", 16).full_description
-        'one hidden layer (another width: mine-w32)'
+        Example:
+            >>> Network("mine", "one hidden layer", nn.Flatten, "numbers", 16).full_description
+            'one hidden layer (another width: mine-w32)'
         """
         return self.description + ("" if self.width is None else f" (another width: {self.name}-w{2 * self.width})")

@@ -1,8 +1,8 @@
-"""Networks by name, and the one way to build one.
+"""Networks by name, and the one function that builds them.
 
-A name is a built-in network (`convnet`, with a width of its own: `convnet-w32`), a plain name for one of timm's
-(`resnet18`), that of an installed package's network (entry points `moso.models`), `timm:NAME` for all the others of
-timm, `bert:LAYERSxWIDTH` for an encoder of transformers, or `package.module:factory` for the user's own.
+A name is a built-in network (`convnet`, or with another width `convnet-w32`), a short name for one of timm's
+(`resnet18`), a network of an installed package (entry points `moso.models`), `timm:NAME` for any other network of timm,
+`bert:LAYERSxWIDTH` for an encoder of transformers, or `package.module:factory` for the user's own.
 """
 
 import re
@@ -73,10 +73,11 @@ MODELS = Registry(
 
 
 def models() -> list[tuple[str, str]]:
-    """The names of networks and what they are; `timm:NAME` and `package.module:factory` are not listed.
+    """Return names and descriptions of networks; `timm:NAME` and `package.module:factory` are not listed.
 
-    >>> [name for name, _ in models()][:4]
-    ['linear', 'tanh', 'mlp', 'convnet']
+    Example:
+        >>> [name for name, _ in models()][:4]
+        ['linear', 'tanh', 'mlp', 'convnet']
     """
     return [(name, network.full_description) for name, network in MODELS.all().items()]
 
@@ -89,21 +90,33 @@ def build_model(
     *,
     vocabulary: int | None = None,
 ) -> nn.Module:
-    """The network of this name, on the CPU, in training mode, with the one w_0 that belongs to `seed`.
+    """Build the network of this name on the CPU, in training mode, with the initial parameters w_0 of `seed`.
 
-    `classes` is the task's `outputs`: one per class, or one per number to predict; of a shape, `classes[0]` is what the
-    network is told, and the shape is what it must give. `vocabulary` is the number of token ids where inputs are texts.
+    Args:
+        name: Name of the network; the module docstring lists the forms.
+        input_shape: Shape of one input.
+        classes: The task's `outputs`: one per class, or one per number to predict. If it is a shape, the network is
+            built with `classes[0]` and must give outputs of that shape.
+        seed: Seed of the initialisation.
+        vocabulary: Number of token ids, if inputs are texts.
 
-    >>> first = build_model("convnet", (1, 8, 8), classes=10, seed=0)
-    >>> again = build_model("convnet", (1, 8, 8), classes=10, seed=0)
-    >>> bool((first.classifier.weight == again.classifier.weight).all())
-    True
-    >>> build_model("convnt", (1, 8, 8), classes=10, seed=0)
-    Traceback (most recent call last):
-    ...
-    moso.errors.UnknownName: unknown model 'convnt'; nearest: convnet ...
+    Raises:
+        UnknownName: There is no network of this name.
+        ModelNameInvalid: The name is malformed.
+        ModelUnsuitable: The network does not take such inputs or does not give such outputs.
+        FactoryBroken: The user's factory fails.
+
+    Example:
+        >>> first = build_model("convnet", (1, 8, 8), classes=10, seed=0)
+        >>> again = build_model("convnet", (1, 8, 8), classes=10, seed=0)
+        >>> bool((first.classifier.weight == again.classifier.weight).all())
+        True
+        >>> build_model("convnt", (1, 8, 8), classes=10, seed=0)
+        Traceback (most recent call last):
+        ...
+        moso.errors.UnknownName: unknown model 'convnt'; nearest: convnet ...
     """
-    # The check is inside: lazy layers draw their parameters at the first forward pass.
+    # The check is inside the context, because lazy layers draw their parameters in the first forward pass.
     with seeded(seed, "init"), torch.device("cpu"):
         model = _make(name, tuple(input_shape), classes if isinstance(classes, int) else classes[0], vocabulary)
         check_model(model, name, tuple(input_shape), classes, vocabulary)
@@ -120,7 +133,7 @@ def _make(name: str, input_shape: tuple[int, ...], classes: int, vocabulary: int
 
 
 def _named(name: str) -> tuple[Network, int | None]:
-    """The network of this name, and its width if it has one of choice."""
+    """Return the network of this name, and its width if it has one."""
     if name.startswith("timm:"):
         return Network(name, "", partial(from_timm, name.removeprefix("timm:")), "images"), None
     if name.startswith("bert:"):
@@ -128,7 +141,7 @@ def _named(name: str) -> tuple[Network, int | None]:
         return Network(name, "", partial(_bert, layers=layers, width=of_each), "texts"), None
     widened = re.fullmatch(r"(.+)-w([1-9][0-9]*)", name)
     base, width = (widened[1], int(widened[2])) if widened else (name, None)
-    # A name as it stands comes first: one of another package's may end like a width.
+    # An exact match comes first: the name of another package's network may end like a width.
     network = MODELS.find(name) or MODELS.find(base)
     if network is None:
         raise MODELS.unknown(name, "bert:LAYERSxWIDTH", "timm:NAME", "package.module:factory")
@@ -153,7 +166,7 @@ def _bert_size(name: str) -> tuple[int, int]:
 
 
 def _expect(name: str, network: Network, input_shape: tuple[int, ...], vocabulary: int | None) -> None:
-    """Refuse a network that is made for other inputs than these."""
+    """Refuse a network that is made for other kinds of inputs."""
     takes = network.takes
     if (takes == "texts") != (vocabulary is not None):
         if takes == "texts":
@@ -171,15 +184,26 @@ def _expect(name: str, network: Network, input_shape: tuple[int, ...], vocabular
 def check_model(
     model: nn.Module, name: str, input_shape: tuple[int, ...], classes: Outputs, vocabulary: int | None = None
 ) -> None:
-    """Refuse a network that does not turn a batch of such inputs into logits, `[batch, classes]` or of a task's shape.
+    """Refuse a network that does not turn a batch of such inputs into outputs of the expected shape.
 
-    Two inputs of zeros, or two texts of unknown words, go through it in evaluation mode; its modes are afterwards what
-    they were.
+    Two inputs of zeros, or two texts of unknown words, are passed through the network in evaluation mode; afterwards
+    all modules are in their earlier modes.
 
-    >>> check_model(nn.Flatten(), "flatten", (1, 8, 8), classes=10)
-    Traceback (most recent call last):
-    ...
-    moso.errors.ModelUnsuitable: model 'flatten' gives (2, 64) for a batch of 2 where (2, 10) was expected, ...
+    Args:
+        model: The network.
+        name: Name of the network in errors.
+        input_shape: Shape of one input.
+        classes: Number of outputs, or shape of the output, per sample.
+        vocabulary: Number of token ids, if inputs are texts.
+
+    Raises:
+        ModelUnsuitable: The forward pass fails, the output has another shape, or no parameter is trainable.
+
+    Example:
+        >>> check_model(nn.Flatten(), "flatten", (1, 8, 8), classes=10)
+        Traceback (most recent call last):
+        ...
+        moso.errors.ModelUnsuitable: model 'flatten' gives (2, 64) for a batch of 2 where (2, 10) was expected, ...
     """
     modes = [(module, module.training) for module in model.modules()]
     model.eval()

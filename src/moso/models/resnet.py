@@ -1,8 +1,8 @@
-"""The residual networks for CIFAR-size images (He et al., 2016, section 4.2), of any width.
+"""Residual networks for CIFAR-size images (He et al., 2016, section 4.2), of any width.
 
-Three stages of 1, 2 or 3 blocks of two 3x3 convolutions: 8, 14 or 20 layers. The width doubles and the image
-halves from stage to stage. Shortcuts carry no parameters: they are cut to every second pixel and padded with
-zero channels (the paper's option A).
+Three stages of 1, 2 or 3 blocks of two 3x3 convolutions: 8, 14 or 20 layers. From stage to stage the width doubles and
+the image size halves. Shortcuts have no parameters: they take every second pixel and are padded with zero channels (the
+paper's option A).
 """
 
 import torch.nn.functional as F
@@ -26,9 +26,10 @@ class ResidualBlock(nn.Module):
         self.missing = filters - channels
 
     def forward(self, images: Tensor) -> Tensor:
-        """`[batch, channels, height, width]` to `[batch, filters, height / stride, width / stride]`."""
+        """Map `[batch, channels, height, width]` to `[batch, filters, height / stride, width / stride]`."""
         change = self.norm2(self.conv2(self.relu1(self.norm1(self.conv1(images)))))
-        # Every second pixel, as windows of one: the gradient of a slice would leave the channels-last layout.
+        # Every second pixel, as average pooling over windows of one: the gradient of a slice would not be
+        # channels-last.
         shortcut = F.avg_pool2d(images, 1, self.stride) if self.stride > 1 else images
         if self.missing:
             shortcut = F.pad(shortcut, (0, 0, 0, 0, 0, self.missing))
@@ -39,9 +40,17 @@ class ResidualBlock(nn.Module):
 class ResNet(nn.Module):
     """A CIFAR ResNet of `6 * blocks + 2` layers.
 
-    >>> import torch
-    >>> ResNet((3, 32, 32), classes=100, width=24, blocks=1)(torch.zeros(2, 3, 32, 32)).shape
-    torch.Size([2, 100])
+    Args:
+        input_shape: `(channels, height, width)` of an image.
+        classes: Number of outputs.
+        width: Channels of the first stage.
+        blocks: Blocks per stage.
+        stem_stride: Stride of the first convolution.
+
+    Example:
+        >>> import torch
+        >>> ResNet((3, 32, 32), classes=100, width=24, blocks=1)(torch.zeros(2, 3, 32, 32)).shape
+        torch.Size([2, 100])
     """
 
     def __init__(
@@ -63,6 +72,6 @@ class ResNet(nn.Module):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, images: Tensor) -> Tensor:
-        """Logits `[batch, classes]` of images `[batch, channels, height, width]`."""
+        """Return logits `[batch, classes]` of images `[batch, channels, height, width]`."""
         logits: Tensor = self.classifier(self.blocks(self.stem(images)).mean(dim=(2, 3)))
         return logits

@@ -1,4 +1,4 @@
-"""Softmax regression: the convex problem, where approximations can be held against the truth."""
+"""Softmax regression: a convex problem, on which approximations can be compared with exact results."""
 
 from math import prod
 
@@ -6,11 +6,12 @@ from torch import Tensor, nn
 
 
 class SoftmaxRegression(nn.Module):
-    """All inputs, one linear layer.
+    """One linear layer over the flattened input.
 
-    >>> import torch
-    >>> SoftmaxRegression((1, 8, 8), classes=10)(torch.zeros(2, 1, 8, 8)).shape
-    torch.Size([2, 10])
+    Example:
+        >>> import torch
+        >>> SoftmaxRegression((1, 8, 8), classes=10)(torch.zeros(2, 1, 8, 8)).shape
+        torch.Size([2, 10])
     """
 
     def __init__(self, input_shape: tuple[int, ...], classes: int) -> None:
@@ -18,6 +19,6 @@ class SoftmaxRegression(nn.Module):
         self.classifier = nn.Linear(prod(input_shape), classes)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Logits `[batch, classes]` of inputs `[batch, ...]`."""
+        """Return logits `[batch, classes]` of inputs `[batch, ...]`."""
         logits: Tensor = self.classifier(inputs.flatten(1))
         return logits

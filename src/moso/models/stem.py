@@ -1,8 +1,8 @@
-"""The small-image stem: networks made for 224 pixels throw away most of a 32-pixel image in their first layers.
+"""The small-image stem: the first layers of networks made for 224 pixels discard most of a 32-pixel image.
 
-For images of up to 64 pixels the first convolution takes every pixel (3x3, stride 1) and there is no max-pool
-behind it. ResNets of all kinds (`conv1`, `maxpool`) and the EfficientNet and MobileNet families (`conv_stem`)
-are known by what timm calls their parts; any other network is left as it is.
+For images of up to 64 pixels the first convolution becomes 3x3 with stride 1 and the max-pool after it is removed.
+ResNets of all kinds (`conv1`, `maxpool`) and the EfficientNet and MobileNet families (`conv_stem`) are recognised by
+timm's names of these layers; any other network stays as it is.
 """
 
 from torch import nn
@@ -11,21 +11,25 @@ SMALL_IMAGE = 64
 
 
 def use_small_stem(model: nn.Module) -> bool:
-    """Give a timm network the small-image stem, in place; False where its first layers are not known.
+    """Replace the stem of a timm network by the small-image stem, in place.
 
-    >>> class Large(nn.Module):
-    ...     def __init__(self) -> None:
-    ...         super().__init__()
-    ...         self.conv1, self.maxpool = nn.Conv2d(3, 8, 7, stride=2, padding=3, bias=False), nn.MaxPool2d(3)
-    >>> model = Large()
-    >>> use_small_stem(model)
-    True
-    >>> model.conv1, model.maxpool
-    (Conv2d(3, 8, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1), bias=False), Identity())
+    Returns:
+        False if the network's first layers are not recognised.
+
+    Example:
+        >>> class Large(nn.Module):
+        ...     def __init__(self) -> None:
+        ...         super().__init__()
+        ...         self.conv1, self.maxpool = nn.Conv2d(3, 8, 7, stride=2, padding=3, bias=False), nn.MaxPool2d(3)
+        >>> model = Large()
+        >>> use_small_stem(model)
+        True
+        >>> model.conv1, model.maxpool
+        (Conv2d(3, 8, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1), bias=False), Identity())
     """
     stem = getattr(model, "conv_stem", None)
     if isinstance(stem, nn.Conv2d):
-        stem.stride = (1, 1)  # it is 3x3 already
+        stem.stride = (1, 1)  # this convolution is 3x3 already
         return True
     first, pool = getattr(model, "conv1", None), getattr(model, "maxpool", None)
     if not isinstance(pool, nn.Module):
@@ -42,5 +46,5 @@ def use_small_stem(model: nn.Module) -> bool:
 
 def _three_by_three(first: nn.Conv2d) -> nn.Conv2d:
     small = nn.Conv2d(first.in_channels, first.out_channels, 3, stride=1, padding=1, bias=first.bias is not None)
-    nn.init.kaiming_normal_(small.weight, mode="fan_out", nonlinearity="relu")  # as timm initialises the one replaced
+    nn.init.kaiming_normal_(small.weight, mode="fan_out", nonlinearity="relu")  # timm's initialisation of the old layer
     return small

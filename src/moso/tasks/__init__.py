@@ -1,4 +1,4 @@
-"""What a network is to learn: one file per task, owned by the data set. Nobody here knows samples or networks."""
+"""Tasks: what a network is to learn, one file per task. Nothing in this package depends on samples or networks."""
 
 from moso.tasks.classification import Classification, cross_entropy
 from moso.tasks.metric import Measure, Metric, PerSample, mean_loss, own_metric

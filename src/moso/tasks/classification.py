@@ -1,4 +1,4 @@
-"""Classification: an answer is one of some classes. Pictures, tables and texts (token ids) are the same task."""
+"""Classification: an answer is one class of several. Pictures, tables and texts (token ids) share this task."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
@@ -16,10 +16,15 @@ from moso.tasks.task import Answers, Task
 
 
 def cross_entropy(model: nn.Module, batch: Batch) -> torch.Tensor:
-    """The default loss: `batch` is `(inputs, labels)`, the result one cross-entropy per sample, `[batch]`.
+    """Return one cross-entropy per sample, shape `[batch]`; the default loss.
 
-    >>> cross_entropy(nn.Linear(2, 3), (torch.zeros(4, 2), torch.tensor([0, 1, 2, 0]))).shape
-    torch.Size([4])
+    Args:
+        model: The network.
+        batch: `(inputs, labels)`.
+
+    Example:
+        >>> cross_entropy(nn.Linear(2, 3), (torch.zeros(4, 2), torch.tensor([0, 1, 2, 0]))).shape
+        torch.Size([4])
     """
     inputs, labels = batch
     return F.cross_entropy(model(inputs), labels, reduction="none")
@@ -32,46 +37,58 @@ def _is_right(model: nn.Module, batch: Batch) -> torch.Tensor:
 
 
 def accuracy() -> Metric:
-    """Whether the class with the highest output is the label."""
+    """Return the metric of whether the class with the highest output is the label."""
     return Metric(ACCURACY, _is_right)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Classification(Task):
-    """Cross-entropy, judged by accuracy; one output per class.
+    """Classification with cross-entropy, measured by accuracy; one output per class.
 
-    >>> task, labels = Classification().read([0, 1, 1])
-    >>> task.classes, task.outputs, labels
-    (('0', '1'), 2, array([0, 1, 1]))
+    Example:
+        >>> task, labels = Classification().read([0, 1, 1])
+        >>> task.classes, task.outputs, labels
+        (('0', '1'), 2, array([0, 1, 1]))
     """
 
     name: ClassVar[str] = "classification"
     answers_are_classes: ClassVar[bool] = True
-    # The function itself, because second derivatives of cross-entropy are known in closed form.
+    # The function itself and not a method: callers test `loss is cross_entropy`, because its second derivatives have a
+    # closed form.
     losses = staticmethod(cross_entropy)
 
     def usual_metric(self, answers: Answers) -> Metric:
-        """Accuracy."""
+        """Return accuracy."""
         return accuracy()
 
     def read(self, answers: ArrayLike) -> tuple[Self, NDArray[np.int64]]:
-        """Check class indices; without names, classes are called by their numbers."""
+        """Check class indices; without names, classes are named by their numbers.
+
+        Raises:
+            ShapeMismatch: Labels are not one number per sample.
+            LabelsMissing: A label is missing.
+            LabelInvalid: A label is not a whole number in range.
+        """
         labels = check_labels(answers, len(self.classes) or None)
         names = self.classes or tuple(str(number) for number in range(int(labels.max(initial=-1)) + 1))
         return replace(self, classes=names), labels
 
     def labels(self, targets: Answers) -> NDArray[np.int64]:
-        """The answers themselves."""
+        """Return the answers themselves."""
         return targets
 
     def noisy(
         self, targets: Answers, keys: NDArray[np.uint64], rate: float, seed: int
     ) -> tuple[Answers, NDArray[np.bool_]]:
-        """Labels of which a share is drawn uniformly from all classes, and which samples were drawn."""
+        """Return labels of which a share is drawn uniformly from all classes, and which samples were drawn."""
         return add_label_noise(targets, keys, len(self.classes), rate, seed)
 
     def check_learnable(self, targets: Answers, name: str) -> None:
-        """Refuse a training split of one class."""
+        """Refuse a training split of one class.
+
+        Raises:
+            TooFewClasses: All samples are of one class.
+        """
         present = np.flatnonzero(np.bincount(targets))
         if len(present) < 2:
             raise errors.TooFewClasses(
@@ -81,14 +98,24 @@ class Classification(Task):
 
 
 def check_labels(labels: ArrayLike, classes: int | None = None) -> NDArray[np.int64]:
-    """Labels as int64, refused where they are missing, fractional or out of range.
+    """Return labels as int64, shape `[n]`, after checking them.
 
-    >>> check_labels([0, 1, 1.0])
-    array([0, 1, 1])
-    >>> check_labels([0, 1.5])
-    Traceback (most recent call last):
-    ...
-    moso.errors.LabelInvalid: label 1.5 of sample 1 is not a whole number
+    Args:
+        labels: One number per sample.
+        classes: Number of classes; without it, labels have no upper bound.
+
+    Raises:
+        ShapeMismatch: Labels are not one number per sample.
+        LabelsMissing: A label is NaN.
+        LabelInvalid: A label is not a whole number in range.
+
+    Example:
+        >>> check_labels([0, 1, 1.0])
+        array([0, 1, 1])
+        >>> check_labels([0, 1.5])
+        Traceback (most recent call last):
+        ...
+        moso.errors.LabelInvalid: label 1.5 of sample 1 is not a whole number
     """
     array = np.asarray(labels)
     if array.ndim != 1:

@@ -25,29 +25,35 @@ def _labels_right(model: nn.Module, batch: Batch) -> torch.Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class MultiLabel(Task):
-    """Binary cross-entropy averaged over labels, judged by the share of labels that are right.
+    """Multi-label classification with mean binary cross-entropy, measured by the share of correct labels.
 
-    A sample belongs to no single class, so nothing is balanced or stratified unless the user brings classes beside it.
+    A sample belongs to no single class, so nothing is balanced or stratified unless the user gives classes as well.
 
-    >>> task, marks = MultiLabel().read([[0, 1, 1], [1, 0, 0]])
-    >>> task.outputs, task.learned, marks.shape
-    (3, '3 labels, each yes or no', (2, 3))
+    Example:
+        >>> task, marks = MultiLabel().read([[0, 1, 1], [1, 0, 0]])
+        >>> task.outputs, task.learned, marks.shape
+        (3, '3 labels, each yes or no', (2, 3))
     """
 
     name: ClassVar[str] = "multi-label"
     counted_as: ClassVar[tuple[str, str]] = ("label, yes or no", "labels, each yes or no")
 
     def losses(self, model: nn.Module, batch: Batch) -> torch.Tensor:
-        """The mean binary cross-entropy of a sample's labels, `[batch]`."""
+        """Return the mean binary cross-entropy over a sample's labels, shape `[batch]`."""
         inputs, marks = batch
         return F.binary_cross_entropy_with_logits(model(inputs), marks, reduction="none").mean(1)
 
     def usual_metric(self, answers: Answers) -> Metric:
-        """The share of labels that are right; with a loss of the user's, its mean."""
+        """Return the share of correct labels; with a user's loss, the mean of that loss."""
         return Metric(LABELS_RIGHT, _labels_right) if self.own_loss is None else mean_loss(self.own_loss)
 
     def read(self, answers: ArrayLike) -> tuple[Self, NDArray[np.float32]]:
-        """Check marks, 0 or 1, `[n, labels]`."""
+        """Check marks, 0 or 1, of shape `[n, labels]`.
+
+        Raises:
+            LabelInvalid: The marks are not a row of 0 and 1 per sample.
+            ValuesNotFinite: A mark is missing.
+        """
         marks = check_targets(answers)
         if marks.ndim != 2 or not np.isin(marks, (0, 1)).all():
             raise errors.LabelInvalid(

@@ -1,4 +1,4 @@
-"""The user's own task: what an answer is only their loss knows."""
+"""The user's own task: only their loss knows what an answer is."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -14,19 +14,24 @@ from moso.tasks.task import Answers, Task
 
 @dataclass(frozen=True, kw_only=True)
 class OwnTask(Task):
-    """Samples of any structure under a loss of the user's, judged by it; also a task of another program, as noted.
+    """Samples of any structure under the user's own loss; also the fallback for a noted task that is not installed.
 
-    >>> OwnTask(own_loss=lambda model, batch: model(batch).mean(1)).by_class
-    False
+    Example:
+        >>> OwnTask(own_loss=lambda model, batch: model(batch).mean(1)).by_class
+        False
     """
 
     name: ClassVar[str] = "own"
     answers_are_read: ClassVar[bool] = False
 
     def losses(self, model: nn.Module, batch: Batch) -> torch.Tensor:
-        """Refuse: there is no loss but the user's."""
+        """Raise: the only loss is the user's.
+
+        Raises:
+            DataInMemory: Always.
+        """
         raise errors.DataInMemory("this task was made with a loss of its maker's own, which no file holds; give loss=")
 
     def cells(self, targets: Answers) -> pa.Array:
-        """Nothing: answers were not looked at."""
+        """Return nulls, because answers were not read."""
         return pa.nulls(len(targets))

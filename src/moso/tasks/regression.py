@@ -1,4 +1,4 @@
-"""Regression: an answer is a number, or several."""
+"""Regression: an answer is one number or several."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
@@ -14,10 +14,18 @@ from moso.tasks.task import Answers, Task
 
 
 def squared_error(model: nn.Module, batch: Batch) -> torch.Tensor:
-    """The loss for numbers: `batch` is `(inputs, targets)`, the result one mean squared error per sample, `[batch]`.
+    """Return one mean squared error per sample, shape `[batch]`; the default loss for numbers.
 
-    >>> squared_error(nn.Linear(2, 1), (torch.zeros(4, 2), torch.zeros(4))).shape
-    torch.Size([4])
+    Args:
+        model: The network.
+        batch: `(inputs, targets)`.
+
+    Raises:
+        ModelUnsuitable: The network does not give one output per number to predict.
+
+    Example:
+        >>> squared_error(nn.Linear(2, 1), (torch.zeros(4, 2), torch.zeros(4))).shape
+        torch.Size([4])
     """
     inputs, targets = batch
     squares: torch.Tensor = (like(model(inputs), targets) - targets).square()
@@ -25,7 +33,11 @@ def squared_error(model: nn.Module, batch: Batch) -> torch.Tensor:
 
 
 def like(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Outputs in the shape of targets: a network with one output gives `[batch, 1]` where targets are `[batch]`."""
+    """Reshape outputs to the shape of targets: with one output, `[batch, 1]` becomes `[batch]`.
+
+    Raises:
+        ModelUnsuitable: There is not one output per number to predict.
+    """
     if outputs.numel() != targets.numel():
         raise errors.ModelUnsuitable(
             f"the network gives {tuple(outputs.shape)} for targets of shape {tuple(targets.shape)}; "
@@ -35,10 +47,15 @@ def like(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
 
 
 def r_squared(targets: Answers) -> Metric:
-    """The share of the test targets' variance that is explained, the mean over all numbers of a sample.
+    """Return the metric R², the explained share of the test targets' variance, averaged over the numbers of a sample.
 
-    `targets: [n]` or `[n, numbers]` are those of the whole test, in the units that batches have them in. The mean over
-    samples of `1 - error^2 / variance` is R².
+    R² is the mean over samples of `1 - error^2 / variance`.
+
+    Args:
+        targets: Targets of the whole test split, `[n]` or `[n, numbers]`, in the units of batches.
+
+    Raises:
+        NothingToMeasure: All targets are equal.
     """
     variance = torch.as_tensor(np.asarray(targets, dtype=np.float64).var(axis=0))
     if (variance <= 0).any():
@@ -57,11 +74,12 @@ def r_squared(targets: Answers) -> Metric:
 
 @dataclass(frozen=True, kw_only=True)
 class Regression(Task):
-    """Squared error, judged by R²; one output per number.
+    """Regression with squared error, measured by R²; one output per number.
 
-    >>> task, targets = Regression().read([[0.5, 1], [1.5, 2]])
-    >>> task.outputs, task.learned, targets.dtype
-    (2, '2 numbers to predict', dtype('float32'))
+    Example:
+        >>> task, targets = Regression().read([[0.5, 1], [1.5, 2]])
+        >>> task.outputs, task.learned, targets.dtype
+        (2, '2 numbers to predict', dtype('float32'))
     """
 
     name: ClassVar[str] = "regression"
@@ -70,20 +88,32 @@ class Regression(Task):
     losses = staticmethod(squared_error)
 
     def usual_metric(self, answers: Answers) -> Metric:
-        """R²; with another loss its mean, because outputs then mean what the user says: rates, quantiles, logits."""
+        """Return R²; with a user's loss its mean, because outputs may then be rates, quantiles or logits."""
         return r_squared(answers) if self.loss is squared_error else mean_loss(self.loss)
 
     def read(self, answers: ArrayLike) -> tuple[Self, NDArray[np.float32]]:
-        """Check numbers, `[n]` or `[n, numbers]`."""
+        """Check numbers of shape `[n]` or `[n, numbers]`.
+
+        Raises:
+            ShapeMismatch: Targets have another shape.
+            LabelInvalid: Targets are not numbers.
+            ValuesNotFinite: A target is missing or infinite.
+        """
         targets = check_targets(answers)
         return replace(self, width=int(np.prod(targets.shape[1:], dtype=np.int64))), targets
 
 
 def check_targets(targets: ArrayLike) -> NDArray[np.float32]:
-    """Numbers to predict as float32, `[n]` or `[n, numbers]`, refused where one is missing or infinite.
+    """Return numbers to predict as float32, `[n]` or `[n, numbers]`, after checking them.
 
-    >>> check_targets([1, 2.5])
-    array([1. , 2.5], dtype=float32)
+    Raises:
+        ShapeMismatch: Targets have another shape.
+        LabelInvalid: Targets are not numbers.
+        ValuesNotFinite: A target is missing or infinite.
+
+    Example:
+        >>> check_targets([1, 2.5])
+        array([1. , 2.5], dtype=float32)
     """
     array = np.asarray(targets)
     if array.ndim not in (1, 2) or 0 in array.shape[1:]:

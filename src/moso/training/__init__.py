@@ -1,1 +1,1 @@
-"""The one training loop, schedules and recipes."""
+"""The training loop, learning-rate schedules, recipes, optimisers and callbacks."""

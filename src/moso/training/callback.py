@@ -1,6 +1,6 @@
-"""A training run on its way, and what may look on: recorders, scores in the run, saved positions, progress.
+"""A training run in progress, and callbacks on it: recorders, in-run scores, checkpoints, progress.
 
-A callback overrides what it needs of `Callback`. Callbacks are called in the order of their list.
+A callback overrides the methods of `Callback` that it needs. Callbacks are called in the order of their list.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ from moso.training.step_plan import Step, StepPlan
 
 @dataclass
 class History:
-    """What a training run can tell afterwards, one entry per epoch."""
+    """Results of a training run, one entry per epoch."""
 
     loss: list[float] = field(default_factory=list)
     learning_rate: list[float] = field(default_factory=list)
@@ -28,14 +28,14 @@ class History:
 
 @dataclass
 class TrainingRun:
-    """A network in training: what callbacks see of it."""
+    """A network in training, as callbacks see it."""
 
     model: nn.Module
     optimizer: Optimizer
     plan: StepPlan
     label: str
     end: int
-    """Number of the last update that is to be made."""
+    """Number of the last update to make."""
     callbacks: Sequence["Callback"] = ()
     done: int = 0
     """Updates made so far."""
@@ -46,7 +46,7 @@ class TrainingRun:
     history: History = field(default_factory=History)
 
     def count(self, step: Step, loss: float) -> None:
-        """Count an update with its mean loss."""
+        """Count an update with its mean loss, and close the epoch if it was the last of one."""
         self.done, self.epoch_loss = step.number, self.epoch_loss + loss
         per_epoch = self.plan.per_epoch
         self.ends_epoch = step.number in (self.end, (step.epoch + 1) * per_epoch)
@@ -56,16 +56,25 @@ class TrainingRun:
             self.epoch_loss = 0.0
 
     def position(self) -> dict[str, torch.Tensor]:
-        """All tensors that are needed to go on from here to the same bits."""
+        """Return all tensors that a checkpoint needs to resume bit for bit: network, optimiser and callbacks."""
         own = {one.name: state for one in self.callbacks if (state := one.state())}
         return position_of(self.model, self.optimizer) | flattened(own, ".")
 
     def note(self) -> dict[str, Any]:
-        """All numbers that are needed to go on from here."""
+        """Return all numbers that a checkpoint needs to resume."""
         return {"step": self.done, "epoch_loss": self.epoch_loss, **asdict(self.history)}
 
     def load(self, position: Mapping[str, torch.Tensor], note: Mapping[str, Any], source: str) -> None:
-        """Go on from what `position` and `note` gave; `source` names them in errors."""
+        """Resume from a checkpoint.
+
+        Args:
+            position: Tensors from `position()`.
+            note: Numbers from `note()`.
+            source: Name of the checkpoint in errors.
+
+        Raises:
+            CheckpointMismatch: The checkpoint does not fit the network.
+        """
         found = nested(position, ".")
         own = found.get("model", {})
         check_fits(self.model, own, source)
@@ -79,40 +88,40 @@ class TrainingRun:
 
 
 def position_of(model: nn.Module, optimizer: Optimizer) -> dict[str, torch.Tensor]:
-    """The state of network and optimiser under one name per tensor."""
+    """Return the state of network and optimiser, one flat name per tensor."""
     return flattened({"model": model.state_dict(), "optimizer": optimizer.state()}, ".")
 
 
 class Callback:
-    """Looks on and does nothing."""
+    """A callback that does nothing; subclasses override what they need."""
 
     name = ""
-    """What its part of a saved position is called; without a name it has none."""
+    """Name of its part of a checkpoint; an empty name means that it has none."""
 
     def around(self, run: TrainingRun) -> AbstractContextManager[None]:
-        """A context in which all steps are made; what follows its `yield` is done only if training ends well."""
+        """Return a context around all steps; code after its `yield` runs only if training succeeds."""
         return nullcontext()
 
     def losses(self, run: TrainingRun, step: Step, loss: Loss) -> Loss:
-        """The loss function of a step, which the callback may watch; its values are those that are learned from."""
+        """Return the loss function of a step; a callback may wrap it to observe it but must not change its values."""
         return loss
 
     def after_backward(self, run: TrainingRun, step: Step) -> None:
-        """Gradients are there; nothing is clipped or moved yet."""
+        """Called when gradients are there, before clipping and the update."""
 
     def after_step(self, run: TrainingRun, step: Step) -> None:
-        """The update was made, and the run has counted it."""
+        """Called after the update, when the run has counted it."""
 
     def must_save(self, run: TrainingRun) -> bool:
-        """Whether the position has to be saved after this step, however little time has passed."""
+        """Return whether a checkpoint has to be written after this step, regardless of the time since the last."""
         return False
 
     def state(self) -> dict[str, torch.Tensor]:
-        """What a saved position must hold to go on; called whenever one is saved."""
+        """Return the tensors that a checkpoint must hold for this callback; called whenever one is written."""
         return {}
 
     def load(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Go on from what `state` gave."""
+        """Resume from what `state` returned."""
 
 
 class AfterStep(Callback):

@@ -1,4 +1,4 @@
-"""Saved positions: training goes on after a kill from where it was last saved, to the same bits."""
+"""Checkpoints: a killed training resumes from its last checkpoint, bit for bit."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from moso.training.step_plan import Step
 
 
 class Checkpoints(Callback):
-    """Saves a run's position every few seconds, and goes on from the last one. It belongs at the end of the list."""
+    """Writes a checkpoint every few seconds and resumes from the last one; it must be the last callback of the list."""
 
     def __init__(
         self,
@@ -20,20 +20,21 @@ class Checkpoints(Callback):
         on_save: Callable[[float], None] = lambda seconds: None,
         on_epoch: Callable[[int, float, float], None] = lambda epoch, loss, learning_rate: None,
     ) -> None:
-        """Save to `path`.
+        """Keep the checkpoint in `path`.
 
         Args:
-            path: Where the position is kept.
-            seconds: Time that may pass between two saves.
-            on_save: Told the seconds of training since it was last told, at every save and at the end.
-            on_epoch: Told the number of every epoch, counted from 1, its mean loss and its last rate.
+            path: File of the checkpoint.
+            seconds: Time after which the next checkpoint is due, in seconds; a callback may force one earlier.
+            on_save: Called at every checkpoint and at the end with the seconds of training since its last call.
+            on_epoch: Called after every epoch with its number, counted from 1, its mean loss and its last learning
+                rate.
         """
         self.path, self.seconds, self.on_save, self.on_epoch = path, seconds, on_save, on_epoch
         self._saved_at = 0.0
 
     @contextmanager
     def around(self, run: TrainingRun) -> Iterator[None]:
-        """Go on from the saved position, if there is one."""
+        """Resume from the checkpoint, if there is one."""
         if self.path.exists():
             run.load(*read_state(self.path), f"the saved position {self.path}")
         self._saved_at = time.monotonic()
@@ -41,7 +42,7 @@ class Checkpoints(Callback):
         self._tell()
 
     def after_step(self, run: TrainingRun, step: Step) -> None:
-        """Save if it is time to."""
+        """Write a checkpoint if one is due."""
         if run.ends_epoch:
             self.on_epoch(step.epoch + 1, run.history.loss[-1], step.rate)
         due = step.number < run.end and time.monotonic() - self._saved_at > self.seconds

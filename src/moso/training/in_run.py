@@ -1,18 +1,19 @@
-"""In-run scoring: terms that are collected while the surrogate trains, without stored steps or passes of their own.
+"""In-run scoring: terms are collected while the surrogate trains, without stored steps or extra passes.
 
-Every sample is seen once an epoch. When it is, the derivative of its loss is taken along a low-noise descent direction
-that training has anyway, the mean of past gradients in the optimiser's momentum `v` (SGD's buffer, AdamW's first
-moment), and stands for the mean gradient of the others:
+Every sample is met once per epoch. At that moment the derivative of its loss is taken along a low-noise descent
+direction that training has anyway: the mean of past gradients in the optimiser's momentum `v` (SGD's buffer, AdamW's
+first moment), which approximates the mean gradient of the other samples:
 
     a(z) = V . g_z        V = v (1 - mu) / (1 - mu^t), so that the weights of past gradients add up to one
 
-The batch at hand is not in `V` yet, so the sample is in it only by earlier epochs, faintly: `V . g_z` is taken as the
-leave-one-out product itself. The terms are those from which a score finds it, `dot = (N - 1) / N a` and
-`squared_norm = 0`, at the last step of the epoch and with the mean rate of its steps.
+The current batch is not in `V` yet, so the sample contributes to it only through earlier epochs, with a small weight:
+`V . g_z` is taken as the leave-one-out product itself. The stored terms are those from which a score recovers it,
+`dot = (N - 1) / N a` and `squared_norm = 0`, at the last step of the epoch and with the mean learning rate of its
+steps.
 
-What differs from the exact estimator: samples are as training meets them (augmented, other samples in the batch-norm);
-`V` is old by some ten steps, holds weight decay, and gradients as they were clipped; the samples of one epoch are seen
-at different steps. Before the first update there is no direction, so the first epoch does not count.
+Differences from the exact estimator: samples are as training meets them (augmented, with other samples in the
+batch-norm); `V` lags by some ten steps, includes weight decay, and holds gradients after clipping; the samples of one
+epoch are met at different steps. Before the first update there is no direction, so the first epoch does not count.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,10 +37,21 @@ from moso.training.step_plan import Step
 def counted_steps(
     epochs: int, steps_per_epoch: int, time_steps: int, seed: int, sampling: Sampling = "stratified"
 ) -> NDArray[np.int64]:
-    """The last steps of the epochs that count: `time_steps` of all but the first.
+    """Return the last steps of the epochs that count: `time_steps` of all epochs but the first.
 
-    >>> counted_steps(4, 10, 3, seed=0)
-    array([20, 30, 40])
+    Args:
+        epochs: Number of epochs of the training.
+        steps_per_epoch: Updates per epoch.
+        time_steps: Number of epochs that count.
+        seed: Seed of the draw.
+        sampling: As in `sample_steps`.
+
+    Raises:
+        SettingInvalid: There are fewer epochs after the first than `time_steps`.
+
+    Example:
+        >>> counted_steps(4, 10, 3, seed=0)
+        array([20, 30, 40])
     """
     if time_steps > epochs - 1:
         raise errors.SettingInvalid(
@@ -50,7 +62,11 @@ def counted_steps(
 
 
 def check_in_run(recipe: TrainingRecipe) -> None:
-    """Refuse a recipe that leaves no direction to take derivatives along."""
+    """Refuse a recipe that leaves no momentum to take derivatives along.
+
+    Raises:
+        RecipeUnsuitable: No momentum, float16 precision, or fewer than 2 epochs.
+    """
     if recipe.momentum == 0:
         raise errors.RecipeUnsuitable(
             "in-run scoring follows the momentum of training, but the surrogate's recipe has momentum = 0"
@@ -64,10 +80,16 @@ def check_in_run(recipe: TrainingRecipe) -> None:
 
 
 class InRun(Callback):
-    """Collects the terms of every sample of a partition, epoch by epoch, and gives each epoch's to `keep`.
+    """Collects the terms of every sample of a partition, epoch by epoch, and passes each epoch's terms to `keep`.
 
-    `steps` are the last steps of the epochs that count. What is collected of an unfinished epoch is part of a saved
-    position, so a run that was killed ends with the same terms.
+    The terms of an unfinished epoch are part of a checkpoint, so a run that was killed ends with the same terms.
+
+    Args:
+        positions: Positions of the partition's samples, shape `[samples]`.
+        steps: Last steps of the epochs that count, from `counted_steps`.
+        steps_per_epoch: Updates per epoch.
+        keep: Called with the terms of each epoch that counts.
+        parameters: Names of the parameters to include; by default all.
     """
 
     name = "in-run"
@@ -89,17 +111,17 @@ class InRun(Callback):
         self._scale = 1.0
 
     def counts(self, step: int) -> bool:
-        """Whether an update belongs to an epoch that counts."""
+        """Return whether an update belongs to an epoch that counts."""
         return -(-step // self.steps_per_epoch) * self.steps_per_epoch in self.steps
 
     def losses(self, run: TrainingRun, step: Step, loss: Loss) -> Loss:
-        """The forward pass of an update that counts, watched; `after_backward` takes the products."""
+        """Wrap the loss of an update that counts, so that `after_backward` can take the products."""
         if not self.counts(step.number):
             return loss
 
         def watched(model: nn.Module, batch: Any) -> torch.Tensor:
             if self._live is None or self._live.model is not model:
-                with seeded("in-run"):  # trying things out must not move the draws of training
+                with seeded("in-run"):  # probing must not advance the generators of training
                     self._live = TrainingStepProducts(model, loss, batch, self.parameters)
             optimizer = run.optimizer
             self._scale = optimizer.rule.mean(optimizer.settings, step.number - 1)
@@ -108,7 +130,7 @@ class InRun(Callback):
         return watched
 
     def after_backward(self, run: TrainingRun, step: Step) -> None:
-        """Take the products of the update's samples before its gradients are changed."""
+        """Take the products of the update's samples before clipping changes the gradients."""
         if not self.counts(step.number):
             return
         assert self._live is not None, "losses come first"
@@ -117,7 +139,11 @@ class InRun(Callback):
         self._rates.append(step.rate)
 
     def after_step(self, run: TrainingRun, step: Step) -> None:
-        """At the end of an epoch that counts, give its terms away."""
+        """Pass on the terms at the end of an epoch that counts.
+
+        Raises:
+            ValuesNotFinite: A product is not finite.
+        """
         if step.number not in self.steps:
             return
         N = len(self._products)
@@ -132,17 +158,17 @@ class InRun(Callback):
         self._rates = []
 
     def state(self) -> dict[str, torch.Tensor]:
-        """What is collected of the epoch so far."""
+        """Return the products and rates of the epoch so far."""
         return {"products": torch.from_numpy(self._products), "rates": torch.tensor(self._rates, dtype=torch.float64)}
 
     def load(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Go on from what was collected before."""
+        """Resume with the products and rates of a checkpoint."""
         self._products = state["products"].numpy().copy()
         self._rates = state["rates"].tolist()
 
 
 def _direction(model: nn.Module, optimizer: Optimizer) -> dict[str, torch.Tensor]:
-    """The optimiser's weighted sum of past gradients, by the names that parameters have in `model`."""
+    """Return the optimiser's weighted sum of past gradients, under the names of the parameters in `model`."""
     held = next(iter(optimizer.slots.values()), {})
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     if not held:

@@ -1,8 +1,7 @@
-"""The one training loop: any optimiser on addressed batches, resumable at any step to the same bits.
+"""The one training loop: any optimiser on addressed batches, resumable at any step bit for bit.
 
-Which samples make up the batches of an epoch is a function of (seed, epoch, sample id), so a run that was
-killed goes on from its last saved position as if nothing had happened. Surrogates, retrainings and
-calibration all pass through here.
+The samples of each batch are a function of (seed, epoch, sample id), so a run that was killed resumes from its last
+checkpoint and ends with the same result. Surrogates, retrainings and calibration all use this loop.
 """
 
 import math
@@ -41,7 +40,7 @@ __all__ = [
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """PyTorch with `count` threads: they change the bits of a result, so they belong to the configuration."""
+    """Run PyTorch with `count` threads; the number changes the bits of a result, so it belongs to the configuration."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -67,8 +66,8 @@ def train(
         model: The network.
         plan: Data, recipe, seed and number of updates.
         loss: One loss per sample of a batch, shape `[batch]`.
-        callbacks: What looks on, in this order.
-        label: What the training is called in messages.
+        callbacks: Callbacks, called in this order.
+        label: Name of the training in messages.
         stop_after: Make only the first so many updates, with the learning rates of the whole run.
         loader_workers: Processes that load batches ahead.
         team: Processes that share every batch; all of them make this call.
@@ -77,7 +76,8 @@ def train(
         Mean loss and last learning rate per epoch.
 
     Raises:
-        MosoError: A loss was not finite, or a saved position is not of this network.
+        TrainingDiverged: A loss was not finite.
+        CheckpointMismatch: A checkpoint is not of this network.
 
     Example:
         >>> from moso.data.views import as_view
@@ -122,7 +122,7 @@ class _Update:
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.recipe.precision == "float16")
 
     def make(self, step: Step, batch: Any) -> float:
-        """Make one update; the mean loss of its batch before it."""
+        """Make one update and return the mean loss of its batch, computed before the update."""
         batch = to_device(batch, self.device)
         if self.recipe.channels_last:
             batch = map_tensors(_channels_last, batch)
@@ -131,7 +131,7 @@ class _Update:
             loss = callback.losses(self.run, step, loss)
         optimizer, mixed = self.run.optimizer, self.recipe.precision != "float32"
         number_type = getattr(torch, self.recipe.precision)
-        # Dropout and its like draw from the global generator: each update gets an address of its own.
+        # Dropout and similar layers draw from the global generator, so each update seeds it with its own address.
         reseed(self.run.plan.seed, *self.team.address("update", step.number))
         with torch.autocast(self.device.type, dtype=number_type) if mixed else nullcontext():
             mean = self.team.mean(loss(self.learner, batch), len(step.positions))
@@ -140,7 +140,7 @@ class _Update:
         for callback in self.run.callbacks:
             callback.after_backward(self.run, step)
         optimizer.rate = step.rate
-        # It asks for nothing but `param_groups` and `step`, and skips the step where a gradient overflowed.
+        # `GradScaler.step` needs only `param_groups` and `step`; it skips the step if a gradient overflowed.
         self.scaler.step(cast(torch.optim.Optimizer, optimizer))
         self.scaler.update()
         return self.team.average(mean)
@@ -154,7 +154,7 @@ def _channels_last(tensor: torch.Tensor) -> torch.Tensor:
 def predict(
     model: nn.Module, view: View, positions: NDArray[np.int64], batch_size: int = 512, loader_workers: int = 0
 ) -> torch.Tensor:
-    """The network's outputs in evaluation mode, `[positions, ...]`, on the CPU."""
+    """Return the network's outputs in evaluation mode, shape `[positions, ...]`, on the CPU."""
     device = next(model.parameters()).device
     outputs = []
     with evaluation_mode(model):

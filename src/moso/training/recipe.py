@@ -1,8 +1,8 @@
-"""Recipes: how surrogates are trained and how what is kept is trained again. Data, not code.
+"""Recipes: how surrogates are trained and how the kept samples are trained on again. Data, not code.
 
-A recipe is a TOML file with a table `[surrogate]` and a table `[retraining]`; those of this package lie in
-`recipes/`, a user's own is given by its path. An accuracy without its recipe is not a result, so the whole
-recipe is written into every run.
+A recipe is a TOML file with a table `[surrogate]` and a table `[retraining]`; the recipes of this package are in
+`recipes/`, and users give their own by path. An accuracy means nothing without its recipe, so the whole recipe is
+written into every run.
 """
 
 import tomllib
@@ -41,18 +41,20 @@ def _known(optimizer: str) -> str:
         raise _refused(str(problem)) from problem
 
 
-# Settings that came after the first runs were written.
+# Settings that were added after the first runs were written.
 _LATER = {"beta2", "epsilon"}
 
 
 class TrainingRecipe(BaseModel):
-    """One training run, whatever the network and the data.
+    """The settings of one training run, independent of network and data.
 
-    MoSo's formula is about stochastic gradient descent. Adam and AdamW are there because some networks do not train
-    without them; scores then weigh time steps by the rate and compare gradients as they are, not as Adam rescales them.
+    MoSo's formula is about stochastic gradient descent. Adam and AdamW exist because some networks do not train without
+    them; scores then weigh time steps by the learning rate and compare raw gradients, not gradients as Adam rescales
+    them.
 
-    >>> TrainingRecipe(epochs=2, batch_size=64, learning_rate=0.1, schedule="cosine").momentum
-    0.9
+    Example:
+        >>> TrainingRecipe(epochs=2, batch_size=64, learning_rate=0.1, schedule="cosine").momentum
+        0.9
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
@@ -117,25 +119,30 @@ class TrainingRecipe(BaseModel):
 
     @model_serializer(mode="wrap")
     def _without_later_settings(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # Written only where they are set, so that files and digests of recipes without them stay as they were.
+        # Written only if they differ from the default, so that files and digests of older recipes stay the same.
         values: dict[str, Any] = handler(self)
         return {name: value for name, value in values.items() if name not in _LATER or not self._is_default(name)}
 
     def changed(self, **changes: Any) -> "TrainingRecipe":
-        """The same recipe with other values, checked like any other; None leaves a value as it is.
+        """Return the same recipe with other values, validated again; `None` leaves a value as it is.
 
-        >>> load_recipe("quick").surrogate.changed(epochs=3, batch_size=None).epochs
-        3
+        Raises:
+            RecipeInvalid: A value is not allowed.
+
+        Example:
+            >>> load_recipe("quick").surrogate.changed(epochs=3, batch_size=None).epochs
+            3
         """
         given = {name: value for name, value in changes.items() if value is not None}
         return _validated(TrainingRecipe, {**self.model_dump(), **given}, "the recipe")
 
 
 class Recipe(BaseModel):
-    """How surrogates are trained, how what is kept is trained again, and what the two trainings of a comparison share.
+    """How surrogates are trained, how kept samples are trained on, and what a comparison of the two holds equal.
 
-    >>> load_recipe("paper-cifar").surrogate.epochs
-    50
+    Example:
+        >>> load_recipe("paper-cifar").surrogate.epochs
+        50
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -153,21 +160,28 @@ RECIPES = Registry("recipe", Recipe, "moso.recipes")
 
 
 def recipes() -> list[tuple[str, str]]:
-    """The recipes there are, those of installed packages included: name and description.
+    """Return the name and description of every recipe, including those of installed packages.
 
-    >>> "digits" in dict(recipes())
-    True
+    Example:
+        >>> "digits" in dict(recipes())
+        True
     """
     return [(name, recipe.description) for name, recipe in RECIPES.all().items()]
 
 
 def load_recipe(name: str) -> Recipe:
-    """A recipe by its name, or by the path of a TOML file.
+    """Return a recipe by its name, or by the path of a TOML file.
 
-    >>> load_recipe("quik")
-    Traceback (most recent call last):
-    ...
-    moso.errors.UnknownName: unknown recipe 'quik'; nearest: quick ...
+    Raises:
+        UnknownName: There is no recipe of this name.
+        FileUnreadable: The file cannot be read or is not valid TOML.
+        RecipeInvalid: A setting is missing, unknown or out of range.
+
+    Example:
+        >>> load_recipe("quik")
+        Traceback (most recent call last):
+        ...
+        moso.errors.UnknownName: unknown recipe 'quik'; nearest: quick ...
     """
     found = RECIPES.find(name)
     if found is not None:
@@ -184,11 +198,19 @@ def load_recipe(name: str) -> Recipe:
 
 
 def written_recipe(values: dict[str, Any], source: str) -> TrainingRecipe:
-    """A training recipe written out in full, as a run's own file has it; `source` names it in errors.
+    """Return a training recipe from the values in a run's own file.
 
-    >>> values = {"epochs": 2, "batch_size": 64, "learning_rate": 0.1, "schedule": "cosine"}
-    >>> written_recipe(values, "[surrogate]").epochs
-    2
+    Args:
+        values: All settings by name.
+        source: Name of the recipe in errors.
+
+    Raises:
+        RecipeInvalid: A setting is missing, unknown or out of range.
+
+    Example:
+        >>> values = {"epochs": 2, "batch_size": 64, "learning_rate": 0.1, "schedule": "cosine"}
+        >>> written_recipe(values, "[surrogate]").epochs
+        2
     """
     return _validated(TrainingRecipe, values, source)
 
@@ -230,7 +252,7 @@ def _sentence(error: Any) -> str:
 
 
 def _refused(sentence: str) -> PydanticCustomError:
-    # Braces would be read as places to fill in.
+    # PydanticCustomError reads braces as placeholders of a template.
     return PydanticCustomError("recipe", sentence.replace("{", "(").replace("}", ")"))
 
 

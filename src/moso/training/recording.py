@@ -1,4 +1,4 @@
-"""Callbacks of the training loop that record: the trajectory, the dynamics of samples, progress."""
+"""Recording callbacks of the training loop: trajectory, training dynamics, progress."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,13 +12,13 @@ from moso.training.step_plan import Step
 
 
 class ShowProgress(Callback):
-    """Tells how far a training is."""
+    """Reports the progress of a training."""
 
     def __init__(self, progress: Progress) -> None:
         self.progress = progress
 
     def after_step(self, run: TrainingRun, step: Step) -> None:
-        """Tell the number of the update."""
+        """Report the number of the update."""
         self.progress(run.label, step.number, run.end)
 
 
@@ -29,34 +29,34 @@ class RecordTrajectory(Callback):
         self.recorder = recorder
 
     def after_step(self, run: TrainingRun, step: Step) -> None:
-        """Write the update if it is one of the sampled steps; one that a gradient scaler skipped is none."""
+        """Write the update if it is a sampled step; an update that a gradient scaler skipped is not written."""
         if run.optimizer.moved:
             trained = list(run.optimizer.parameters.values())
             self.recorder.updated(run.model, trained, step.rate, step.number, step.epoch)
 
 
 class RecordDynamics(Callback):
-    """Writes what the network says about every sample it meets, epoch by epoch."""
+    """Writes training dynamics: statistics of the outputs for every sample and epoch."""
 
     def __init__(self, recorder: DynamicsRecorder) -> None:
         self.recorder = recorder
 
     @contextmanager
     def around(self, run: TrainingRun) -> Iterator[None]:
-        """Watch the network's outputs, and say at the end that all epochs are recorded."""
+        """Capture the network's outputs, and mark the dynamics as complete at the end."""
         with self.recorder.watching(run.model):
             yield
         self.recorder.finish()
 
     def after_step(self, run: TrainingRun, step: Step) -> None:
-        """Write what the forward pass of the update gave."""
+        """Write the statistics of the update's forward pass."""
         self.recorder.record(step.epoch, step.positions)
 
     def must_save(self, run: TrainingRun) -> bool:
-        """What compares epochs overwrites the one before the last: no resumed run may go back that far."""
+        """Return whether an epoch just ended that the next one is compared with; only two epochs are kept on disk."""
         return self.recorder.compares_epochs and run.ends_epoch
 
     def state(self) -> dict[str, torch.Tensor]:
-        """Nothing: what was recorded lies in files of its own, which a saved position must not be ahead of."""
+        """Flush the columns, which a checkpoint must not be ahead of, and return nothing: they have their own files."""
         self.recorder.flush()
         return {}

@@ -1,7 +1,7 @@
 """The learning rate of every update, as a pure function of its number.
 
-Nothing is stepped, so nothing can be stepped too early: `learning_rate(recipe, t, ...)` is the rate eta_t *of*
-update t, counted from 1, the one that belongs to the parameters after it.
+There is no scheduler with a state, so none can be stepped too early: `learning_rate(recipe, t, ...)` is the rate eta_t
+*of* update t, counted from 1, the rate that belongs to the parameters after update t.
 """
 
 from math import cos, pi
@@ -9,18 +9,29 @@ from math import cos, pi
 from moso import errors
 from moso.training.recipe import TrainingRecipe
 
-# One-cycle as PyTorch has it by default: up over 30 % of the run from a 25th, then down to a 10,000th of that.
+# PyTorch's defaults of OneCycleLR: rise over 30 % of the run from a 25th of the peak, then fall to a 10,000th of that
+# start.
 ONE_CYCLE_RISE = 0.3
 ONE_CYCLE_START = 25.0
 ONE_CYCLE_END = 1e4
 
 
 def learning_rate(recipe: TrainingRecipe, step: int, total_steps: int, steps_per_epoch: int) -> float:
-    """The rate of update `step` of `total_steps`.
+    """Return the learning rate of update `step`.
 
-    >>> recipe = TrainingRecipe(epochs=1, batch_size=1, learning_rate=0.1, schedule="cosine")
-    >>> [round(learning_rate(recipe, step, 4, 4), 4) for step in (1, 2, 3, 4)]
-    [0.1, 0.0854, 0.05, 0.0146]
+    Args:
+        recipe: Schedule and its settings.
+        step: Number of the update, counted from 1.
+        total_steps: Number of updates of the run.
+        steps_per_epoch: Updates per epoch, for the warm-up.
+
+    Raises:
+        SettingInvalid: `step` is outside 1..`total_steps`.
+
+    Example:
+        >>> recipe = TrainingRecipe(epochs=1, batch_size=1, learning_rate=0.1, schedule="cosine")
+        >>> [round(learning_rate(recipe, step, 4, 4), 4) for step in (1, 2, 3, 4)]
+        [0.1, 0.0854, 0.05, 0.0146]
     """
     if not 1 <= step <= total_steps:
         raise errors.SettingInvalid(f"step {step} is outside 1..{total_steps}")

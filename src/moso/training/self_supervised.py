@@ -1,4 +1,4 @@
-"""A network that is trained without labels, and the features it then gives.
+"""Self-supervised training (SimCLR) of a network, and the features of the trained network.
 
 Believes that two views of one picture should lie near each other and far from all other pictures: with z the outputs of
 a small projector in place of the classifier, scaled to length 1, every view of a batch of B pictures has to find its
@@ -6,8 +6,8 @@ twin among the 2B - 1 others,
 
     loss(i) = - log  exp(z_i . z_j / temperature) / sum_{k != i} exp(z_i . z_k / temperature)        (NT-Xent)
 
-It is the one training loop that runs: optimiser, schedule, saved positions and addressed draws are those of every other
-training. Features are what the projector is given, in evaluation mode and of the pictures themselves.
+The training loop is the same as everywhere: optimiser, schedule, checkpoints and addressed random draws. Features are
+the inputs of the projector, in evaluation mode, for the pictures themselves.
 
 Source: Chen et al., A Simple Framework for Contrastive Learning of Visual Representations, ICML 2020, equation 1.
 """
@@ -44,10 +44,11 @@ TEMPERATURE = 0.2
 
 
 def nt_xent(temperature: float = TEMPERATURE) -> Loss:
-    """The loss of batches `(first, second)` of views: one number a picture, the mean of its two views'.
+    """Return the NT-Xent loss of batches `(first, second)` of views: one loss per picture, the mean over its two views.
 
-    >>> torch.round(nt_xent()(nn.Flatten(), (torch.eye(2), torch.eye(2))), decimals=3)
-    tensor([0.0130, 0.0130])
+    Example:
+        >>> torch.round(nt_xent()(nn.Flatten(), (torch.eye(2), torch.eye(2))), decimals=3)
+        tensor([0.0130, 0.0130])
     """
 
     def loss(model: nn.Module, batch: Any) -> torch.Tensor:
@@ -64,10 +65,18 @@ def nt_xent(temperature: float = TEMPERATURE) -> Loss:
 
 @dataclass(frozen=True)
 class Unlabelled:
-    """How a network learns without labels: the training recipe, the views, the loss and the projector.
+    """Settings of self-supervised training: the training recipe, the views, the loss and the projector.
 
-    >>> Unlabelled().recipe.batch_size
-    128
+    Attributes:
+        recipe: Recipe of the training.
+        distortion: How views differ from their pictures.
+        temperature: Temperature of NT-Xent.
+        hidden: Width of the projector's hidden layer.
+        projected: Width of the projector's output.
+
+    Example:
+        >>> Unlabelled().recipe.batch_size
+        128
     """
 
     recipe: TrainingRecipe = RECIPE
@@ -87,17 +96,29 @@ def self_supervised_features(
     loader_workers: int = 0,
     progress: Progress = silent,
 ) -> NDArray[np.float32]:
-    """Features `[positions, width]` of a network that was trained on these very samples without their labels.
+    """Train a network without labels on these samples and return its features, shape `[positions, width]`.
 
-    `network` is a name, or a module of which a copy is trained from where it stands. `data.view` is the evaluation
-    view: what is random about the training is added here.
+    Args:
+        network: Name of a network, or a module of which a copy is trained from its present weights.
+        data: Training data whose view is the evaluation view; the random views are added here.
+        how: Settings; by default those of `Unlabelled`.
+        seed: Seed of initialisation, batches and views.
+        checkpoints: Callback that writes checkpoints.
+        loader_workers: Processes that load batches ahead.
+        progress: Called with the progress of the training.
 
-    >>> from moso.data.samples import StoredSamples
-    >>> samples = StoredSamples.from_arrays(np.zeros((8, 1, 8, 8), dtype=np.uint8), np.arange(8) % 2)
-    >>> data = TrainingData(samples.evaluation_view(), np.arange(8), samples.keys)
-    >>> quick = Unlabelled(recipe=RECIPE.changed(epochs=1))
-    >>> self_supervised_features("convnet-w4", data, quick, seed=0).shape
-    (8, 8)
+    Raises:
+        PicturesRequired: The inputs are not pictures.
+        ModelUnsuitable: The network is only a classifier, or gives no row of features per sample.
+        ValuesNotFinite: A feature is not finite.
+
+    Example:
+        >>> from moso.data.samples import StoredSamples
+        >>> samples = StoredSamples.from_arrays(np.zeros((8, 1, 8, 8), dtype=np.uint8), np.arange(8) % 2)
+        >>> data = TrainingData(samples.evaluation_view(), np.arange(8), samples.keys)
+        >>> quick = Unlabelled(recipe=RECIPE.changed(epochs=1))
+        >>> self_supervised_features("convnet-w4", data, quick, seed=0).shape
+        (8, 8)
     """
     encoder = learn_without_labels(
         network, data, how, seed=seed, checkpoints=checkpoints, loader_workers=loader_workers, progress=progress
@@ -115,7 +136,10 @@ def learn_without_labels(
     loader_workers: int = 0,
     progress: Progress = silent,
 ) -> nn.Module:
-    """The network without its classifier, trained as `self_supervised_features` says; for `features_of` any data."""
+    """Train a network without labels and return it without its classifier, for use with `features_of`.
+
+    The arguments are those of `self_supervised_features`.
+    """
     how = how or Unlabelled()
     encoder = without_classifier(network, data.view, seed)
     views = replace(data, view=TwoViews(data.view, data.keys, seed, how.distortion))
@@ -134,13 +158,22 @@ def learn_without_labels(
 
 
 def without_classifier(network: nn.Module | str, view: View, seed: int) -> nn.Module:
-    """A network that gives what its classifier would have been given; a module is copied and stays as it is.
+    """Return a network that outputs the input of its classifier; a module is copied and not changed.
 
-    >>> without_classifier(nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 2)), None, 0)
-    Sequential(
-      (0): Linear(in_features=4, out_features=8, bias=True)
-      (1): Identity()
-    )
+    Args:
+        network: Name of a network, or a module.
+        view: Samples from which a named network learns its input shape.
+        seed: Seed of a named network's initialisation.
+
+    Raises:
+        ModelUnsuitable: The network is only a classifier.
+
+    Example:
+        >>> without_classifier(nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 2)), None, 0)
+        Sequential(
+          (0): Linear(in_features=4, out_features=8, bias=True)
+          (1): Identity()
+        )
     """
     if isinstance(network, str):
         encoder = build_model(network, tuple(inputs_of(view.batch(np.arange(1))).shape[1:]), 2, seed)
@@ -159,7 +192,11 @@ def without_classifier(network: nn.Module | str, view: View, seed: int) -> nn.Mo
 def features_of(
     encoder: nn.Module, view: View, positions: NDArray[np.int64], loader_workers: int = 0
 ) -> NDArray[np.float32]:
-    """What a network without its classifier gives for these samples, in evaluation mode, `[positions, width]`."""
+    """Return the outputs of a network without its classifier in evaluation mode, shape `[positions, width]`.
+
+    Raises:
+        ValuesNotFinite: A feature is not finite.
+    """
     found = predict(encoder, view, positions, loader_workers=loader_workers)
     features: NDArray[np.float32] = found.flatten(1).numpy()
     if not np.isfinite(features).all():

@@ -1,8 +1,8 @@
-"""The steps of a training run, known before it begins: whose batch, at what rate, in which order.
+"""The steps of a training run, known before it begins: batches, learning rates and their order.
 
-Which samples make up the batches of an epoch is a function of (seed, epoch, sample id), and the rate one of the step's
-number. So a run can be entered at any step, walked forwards or backwards, and be walked again by somebody else: the
-training loop, the adjoint and exact leave-one-out all walk the same plan.
+The samples of each batch are a function of (seed, epoch, sample id), and the learning rate is a function of the step's
+number. A run can therefore start at any step, and can be walked forwards, backwards and repeatedly: the training loop,
+the adjoint and exact leave-one-out all walk the same plan.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,25 +25,38 @@ Positions = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class TrainingData:
-    """What is learned from: a view, and the positions of it that take part."""
+    """The training samples: a view, the positions in it that take part, and the samples' keys.
+
+    Attributes:
+        view: Samples, as the network learns from them.
+        positions: Positions that take part, shape `[positions]`.
+        keys: One 64-bit key per sample of the view, shape `[samples]`.
+    """
 
     view: View
     positions: Positions
     keys: NDArray[np.uint64]
 
     def epoch_batches(self, batch_size: int, epoch: int, seed: int) -> list[Positions]:
-        """The batches of an epoch: positions in the order of hash(seed, epoch, id)."""
+        """Return the batches of an epoch: positions in the order of hash(seed, epoch, id)."""
         order = hash_order(take(self.keys, self.positions), seed, "order", epoch)
         return split_evenly(take(self.positions, order), batch_size)
 
     def steps_per_epoch(self, batch_size: int) -> int:
-        """How many updates an epoch makes."""
+        """Return the number of updates per epoch."""
         return max(1, -(-len(self.positions) // batch_size))
 
 
 @dataclass(frozen=True)
 class Step:
-    """One update: its number, counted from 1, its epoch, counted from 0, its rate and its samples, shape `[batch]`."""
+    """One update of a run.
+
+    Attributes:
+        number: Number of the update, counted from 1.
+        epoch: Epoch, counted from 0.
+        rate: Learning rate.
+        positions: Positions of the batch's samples, shape `[batch]`.
+    """
 
     number: int
     epoch: int
@@ -55,14 +68,18 @@ class Step:
 class StepPlan:
     """All steps of a run: the recipe's epochs, or exactly `total_steps` updates.
 
-    >>> from moso.data.views import as_view
-    >>> data = TrainingData(as_view((np.eye(4), [0, 1, 0, 1])), np.arange(4), np.arange(4, dtype=np.uint64))
-    >>> recipe = TrainingRecipe(epochs=3, batch_size=2, learning_rate=0.1, schedule="constant")
-    >>> plan = StepPlan(data, recipe, seed=0)
-    >>> plan.total, plan.per_epoch
-    (6, 2)
-    >>> [(step.number, step.epoch) for step, batch in plan.walk(range(4, 1, -1))]
-    [(4, 1), (3, 1), (2, 0)]
+    Raises:
+        SettingInvalid: The run would have no step.
+
+    Example:
+        >>> from moso.data.views import as_view
+        >>> data = TrainingData(as_view((np.eye(4), [0, 1, 0, 1])), np.arange(4), np.arange(4, dtype=np.uint64))
+        >>> recipe = TrainingRecipe(epochs=3, batch_size=2, learning_rate=0.1, schedule="constant")
+        >>> plan = StepPlan(data, recipe, seed=0)
+        >>> plan.total, plan.per_epoch
+        (6, 2)
+        >>> [(step.number, step.epoch) for step, batch in plan.walk(range(4, 1, -1))]
+        [(4, 1), (3, 1), (2, 0)]
     """
 
     data: TrainingData
@@ -85,12 +102,12 @@ class StepPlan:
         return self.recipe.epochs * self.per_epoch if self.total_steps is None else self.total_steps
 
     def rate(self, number: int) -> float:
-        """The learning rate of update `number`, counted from 1."""
-        # A run of another length than its epochs: the recipe's epochs are then equal shares of it.
+        """Return the learning rate of update `number`, counted from 1."""
+        # With `total_steps` the schedule stretches: an epoch of the recipe is an equal share of the run.
         return learning_rate(self.recipe, number, self.total, max(1, round(self.total / self.recipe.epochs)))
 
     def batches(self, epoch: int) -> list[Positions]:
-        """The batches of an epoch, counted from 0, in the order they are trained on."""
+        """Return the batches of an epoch, counted from 0, in the order of training."""
         return self.data.epoch_batches(self.recipe.batch_size, epoch, self.seed)
 
     def walk(
@@ -99,12 +116,12 @@ class StepPlan:
         loader_workers: int = 0,
         share: Callable[[Positions], Positions] = lambda positions: positions,
     ) -> Iterator[tuple[Step, Any]]:
-        """The steps of these numbers in this order, each with its batch.
+        """Yield the steps of these numbers in this order, each with its batch.
 
         Args:
             numbers: Numbers of steps, counted from 1; ascending or descending, so that every epoch is planned once.
             loader_workers: Processes that load batches ahead.
-            share: What of a batch is loaded; a step's `positions` are those of the whole batch.
+            share: Selects the part of a batch that is loaded; a step's `positions` are those of the whole batch.
 
         Yields:
             The step, and its batch as the view gives it.

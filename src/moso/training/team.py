@@ -1,8 +1,8 @@
-"""Several processes that train and score one network: each takes a share, and gradients are averaged or added up.
+"""Distributed training and scoring of one network: each process takes a share, and gradients are averaged or summed.
 
-`torchrun` starts them; PyTorch's DistributedDataParallel does the averaging. The mean over a batch is that over all its
-samples, however they were shared. Batch-norm sees the share of its own process, as it does wherever that wrapper is
-used, and the running statistics that are kept are the first one's.
+`torchrun` starts the processes; PyTorch's DistributedDataParallel averages the gradients. The mean over a batch is the
+mean over all its samples, however they were shared. Batch-norm sees only the share of its own process, as always with
+DistributedDataParallel, and the running statistics of rank 0 are kept.
 """
 
 from collections.abc import Iterable
@@ -23,10 +23,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Team:
-    """Which of how many processes this one is; the first one writes what is written.
+    """Rank of this process and number of processes; only rank 0 writes files.
 
-    >>> Team().share(np.arange(4)).tolist(), Team(1, 2).share(np.arange(5)).tolist()
-    ([0, 1, 2, 3], [3, 4])
+    Example:
+        >>> Team().share(np.arange(4)).tolist(), Team(1, 2).share(np.arange(5)).tolist()
+        ([0, 1, 2, 3], [3, 4])
     """
 
     rank: int = 0
@@ -34,15 +35,23 @@ class Team:
 
     @property
     def leads(self) -> bool:
-        """Whether this process writes."""
+        """Whether this process writes files."""
         return self.rank == 0
 
     def share(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """This process's share of a batch."""
+        """Return this process's share of a batch."""
         return positions if self.size == 1 else np.array_split(positions, self.size)[self.rank]
 
     def learner(self, model: nn.Module, smallest: int) -> nn.Module:
-        """The network as it is trained: itself, or together with its copies in the other processes."""
+        """Return the network to train: itself, or wrapped in DistributedDataParallel.
+
+        Args:
+            model: The network.
+            smallest: Least number of samples of a batch.
+
+        Raises:
+            ExecutorUnsuitable: The smallest batch has fewer samples than there are processes.
+        """
         if self.size == 1:
             return model
         if smallest < self.size:
@@ -50,16 +59,16 @@ class Team:
                 f"batches of {smallest} samples cannot be shared by {self.size} processes; give a larger --batch-size"
             )
         device = next(model.parameters()).device
-        # Everybody has read where to go on before the first one writes there again.
+        # A barrier: all processes must have read the checkpoint before rank 0 writes it again.
         dist.barrier()
         return DistributedDataParallel(model, device_ids=[device.index] if device.type == "cuda" else None)
 
     def mean(self, losses: torch.Tensor, count: int) -> torch.Tensor:
-        """What is differentiated: averaged over processes it is the mean over the `count` samples of the batch."""
+        """Return the loss to differentiate; its average over processes is the mean over the batch's `count` samples."""
         return losses.mean() if self.size == 1 else losses.sum() * (self.size / count)
 
     def average(self, value: torch.Tensor) -> float:
-        """The average over processes of a number."""
+        """Return the average of a number over processes."""
         if self.size > 1:
             value = value.detach().clone()
             dist.all_reduce(value)
@@ -67,16 +76,17 @@ class Team:
         return float(value.detach())
 
     def add_up(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Add to every tensor, in place, those of the other processes."""
+        """Sum every tensor over processes, in place."""
         if self.size > 1:
             for tensor in tensors:
                 dist.all_reduce(tensor)
 
     def gathered(self, own: T) -> list[T]:
-        """What each process has, in their order, in all of them.
+        """Return the values of all processes, by rank, in every process.
 
-        >>> Team().gathered(3)
-        [3]
+        Example:
+            >>> Team().gathered(3)
+            [3]
         """
         found: list[Any] = [own] * self.size
         if self.size > 1:
@@ -84,7 +94,7 @@ class Team:
         return found
 
     def agreed(self, own: T) -> T:
-        """What the first process has, in all of them."""
+        """Return rank 0's value in every process."""
         said: list[Any] = [own]
         if self.size > 1:
             dist.broadcast_object_list(said, src=0)
@@ -92,7 +102,7 @@ class Team:
         return found
 
     def address(self, *parts: Any) -> tuple[Any, ...]:
-        """Where this process draws at random; not where another one draws."""
+        """Return the address of a random draw, which differs between processes."""
         return parts if self.size == 1 else (*parts, self.rank)
 
 

@@ -1,9 +1,9 @@
-"""Two random views of every picture: what a network learns from that is not told any label.
+"""Two random views of every picture, for self-supervised training.
 
-A view cuts a window out of the picture (part of its area, at an aspect of 3/4 to 4/3, scaled to one size), mirrors it,
-and changes brightness, contrast and saturation, sometimes down to grey: what SimCLR does, without hue and blur.
-Everything is done to the whole batch at once, on the numbers that the network meets, so it needs no picture library and
-no GPU. Each draw is addressed by (seed, epoch, sample).
+A view crops a window of the picture (part of its area, at an aspect ratio of 3/4 to 4/3, scaled to one size), mirrors
+it, and changes brightness, contrast and saturation, sometimes down to grey: SimCLR's augmentation without hue and blur.
+All operations work on the whole batch of normalised tensors, so they need neither an image library nor a GPU. Each draw
+is addressed by (seed, epoch, sample).
 
 Source: Chen et al., A Simple Framework for Contrastive Learning of Visual Representations, ICML 2020, appendix A.
 """
@@ -21,18 +21,22 @@ from moso.randomness import uniforms
 
 Uniforms = dict[str, torch.Tensor]
 
-# What is drawn for a view, a number in [0, 1) each.
+# Random draws per view, one number in [0, 1) each.
 _DRAWS = ("area", "aspect", "top", "left", "mirror", "jittered", "brightness", "contrast", "saturation", "grey")
 
 
 @dataclass(frozen=True)
 class Distortion:
-    """How far a view may be from its picture.
+    """How much a view may differ from its picture.
 
-    A window has at least `least_area` of the picture, and a view `side` times its pixels a side: fewer make an epoch
-    cheaper, and what a window shows is then about as large as it is in the whole picture later. `mirror` is off where a
-    mirrored picture is another thing, as with digits. `jitter` is how much brightness, contrast and saturation change
-    where they do, which is in the share `jittered` of all views; the share `grey` loses its colours.
+    Attributes:
+        least_area: Least share of the picture's area in a window.
+        side: Side of a view as a share of the picture's side. Smaller views make an epoch cheaper, and show objects at
+            about the size that they have in the whole picture.
+        mirror: Whether half of the views are mirrored; off if mirroring changes the meaning, as with digits.
+        jitter: Strength of the changes of brightness, contrast and saturation.
+        jittered: Share of the views whose colours change.
+        grey: Share of the views that lose their colours.
     """
 
     least_area: float = 0.2
@@ -45,13 +49,14 @@ class Distortion:
 
 @dataclass(frozen=True)
 class TwoViews:
-    """A view whose batches are `(first, second)`: two random views of the same pictures, and no labels.
+    """A view whose batches are `(first, second)`: two random views of the same pictures, without labels.
 
-    >>> from moso.data.views import as_view
-    >>> pictures = as_view((np.zeros((4, 3, 8, 8), dtype=np.uint8), [0, 1, 0, 1]))
-    >>> first, second = TwoViews(pictures, np.arange(4, dtype=np.uint64), seed=0).batch(np.array([0, 3]))
-    >>> first.shape, second.shape
-    (torch.Size([2, 3, 8, 8]), torch.Size([2, 3, 8, 8]))
+    Example:
+        >>> from moso.data.views import as_view
+        >>> pictures = as_view((np.zeros((4, 3, 8, 8), dtype=np.uint8), [0, 1, 0, 1]))
+        >>> first, second = TwoViews(pictures, np.arange(4, dtype=np.uint64), seed=0).batch(np.array([0, 3]))
+        >>> first.shape, second.shape
+        (torch.Size([2, 3, 8, 8]), torch.Size([2, 3, 8, 8]))
     """
 
     view: View
@@ -61,7 +66,7 @@ class TwoViews:
 
     @property
     def streamed(self) -> bool:
-        """Whether reading is slow enough that loader workers pay."""
+        """Whether reading is slow enough for loader workers to be worthwhile."""
         return self.view.streamed
 
     def __len__(self) -> int:
@@ -72,7 +77,11 @@ class TwoViews:
         return first[0], second[0]
 
     def batch(self, positions: NDArray[np.int64], epoch: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
-        """Two views of the pictures at these positions, as they are in this epoch."""
+        """Return two random views of the pictures at these positions, as they are in this epoch.
+
+        Raises:
+            PicturesRequired: The inputs are not floating-point pictures of shape `[batch, channels, height, width]`.
+        """
         pictures = inputs_of(self.view.batch(positions, epoch))
         if pictures.ndim != 4 or not pictures.is_floating_point():
             raise errors.PicturesRequired(
@@ -94,7 +103,11 @@ class TwoViews:
 
 
 def inputs_of(batch: object) -> torch.Tensor:
-    """The inputs of a batch `(inputs, ...)`, or a batch that is nothing else."""
+    """Return the inputs of a batch `(inputs, ...)`, or the batch itself if it is a tensor.
+
+    Raises:
+        WrongType: The batch does not begin with a tensor.
+    """
     inputs = batch[0] if isinstance(batch, tuple | list) else batch
     if not isinstance(inputs, torch.Tensor):
         raise errors.WrongType(
@@ -104,7 +117,7 @@ def inputs_of(batch: object) -> torch.Tensor:
 
 
 def _cut(pictures: torch.Tensor, draws: Uniforms, distortion: Distortion) -> torch.Tensor:
-    """A window of each picture, scaled back to its size, perhaps mirrored: one affine map a picture."""
+    """Crop a window of each picture, scale it, and mirror some: one affine map per picture."""
     area = distortion.least_area + (1 - distortion.least_area) * draws["area"]
     aspect = (3 / 4) * (16 / 9) ** draws["aspect"]
     width, height = (area * aspect).sqrt().clamp(max=1), (area / aspect).sqrt().clamp(max=1)
@@ -119,7 +132,7 @@ def _cut(pictures: torch.Tensor, draws: Uniforms, distortion: Distortion) -> tor
 
 
 def _recoloured(pictures: torch.Tensor, draws: Uniforms, distortion: Distortion) -> torch.Tensor:
-    """Other brightness, contrast and saturation, in standard deviations of the data: inputs are normalised."""
+    """Change brightness, contrast and saturation, in standard deviations of the data, because inputs are normalised."""
     on = torch.where(draws["jittered"] < distortion.jittered, 2 * distortion.jitter, 0.0)
     brightness, contrast, saturation = (
         (on * (draws[name] - 0.5)).view(-1, 1, 1, 1) for name in ("brightness", "contrast", "saturation")

@@ -1,7 +1,7 @@
-"""Columns too large for memory, copied once into a file that the operating system pages in as needed.
+"""Cache of columns too large for memory: copied once into a memory-mapped Arrow file.
 
-Parquet is compressed a page at a time, so that one image in the middle costs the whole page. An Arrow file is
-what memory would hold, and loader workers share it.
+Parquet is compressed page by page, so reading one image means decompressing its whole page. An Arrow file has the
+layout of memory, and loader workers share its pages.
 """
 
 import warnings
@@ -17,11 +17,11 @@ from moso.randomness import key
 
 
 def memory_mapped(files: Sequence[Path], columns: Sequence[str]) -> pa.Table:
-    """These columns of Parquet files, one after the other, from the disk instead of memory."""
+    """Return these columns of Parquet files, concatenated, as a table in memory-mapped files."""
     parts = []
     for file in files:
         state = file.stat()
-        # Another size or time is another file: an old copy of it is never read.
+        # Size and modification time are part of the name, so the copy of a changed file is never read.
         name = key(str(file.resolve()), state.st_size, state.st_mtime_ns, *columns)
         copy = cache_folder() / f"{file.stem}-{name:016x}.arrow"
         if not copy.exists():

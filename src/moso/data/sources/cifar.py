@@ -1,7 +1,7 @@
 """`cifar10` and `cifar100`: the official "python version" folders, extracted.
 
-They are pickles, and are read without being executed (`plain_pickle`). Ids are row numbers in the official
-order: the batches 1 to 5 one after the other, so that label files made for these data sets fit.
+The files are pickles, and are read without executing them (`plain_pickle`). Ids are row numbers in the official order,
+batches 1 to 5 in sequence, so that label files made for these data sets fit.
 """
 
 import os
@@ -42,7 +42,7 @@ _CIFAR100 = _Layout("cifar100", "cifar-100-python", ("train",), "test", "meta", 
 
 
 def _find(layout: _Layout, location: str) -> Path:
-    """The official folder: the path itself or just below it; without a path, below $MOSO_DATA and ./data."""
+    """Find the official folder: the path itself or just below it; without a path, below $MOSO_DATA and ./data."""
     if location:
         roots = [Path(location).expanduser()]
         if not roots[0].is_dir():
@@ -61,7 +61,7 @@ def _find(layout: _Layout, location: str) -> Path:
 
 
 def _entry(path: Path, content: Any, name: bytes) -> Any:
-    # Bytes in the official files, which Python 2 wrote; text in copies that Python 3 wrote.
+    # Keys are bytes in the official files, written by Python 2, and text in copies written by Python 3.
     for spelling in (name, name.decode()):
         if isinstance(content, dict) and spelling in content:
             return content[spelling]
@@ -95,12 +95,22 @@ def _open(layout: _Layout, request: Request) -> Opened:
 
 
 def open_cifar10(request: Request) -> Opened:
-    """CIFAR-10 from its official folder."""
+    """Open CIFAR-10 from its official folder.
+
+    Raises:
+        FileMissing: The folder is not there.
+        FileUnreadable: A file is damaged.
+    """
     return _open(_CIFAR10, request)
 
 
 def open_cifar100(request: Request) -> Opened:
-    """CIFAR-100 from its official folder, with its 100 fine labels."""
+    """Open CIFAR-100 from its official folder, with its 100 fine labels.
+
+    Raises:
+        FileMissing: The folder is not there.
+        FileUnreadable: A file is damaged.
+    """
     return _open(_CIFAR100, request)
 
 

@@ -1,6 +1,6 @@
-"""`diabetes`: 442 patients that come with scikit-learn, ten measurements each, and how far the disease went in a year.
+"""`diabetes`: 442 patients from scikit-learn, with ten measurements each and the progression after one year.
 
-The embedded regression: the answer is a number. There is no test split; one is held out by id.
+The embedded regression data set: the answer is a number. There is no test split; one is held out by id.
 """
 
 from moso import errors
@@ -10,11 +10,15 @@ from moso.tasks import Regression
 
 
 def open_diabetes(request: Request) -> Opened:
-    """All patients; ids are row numbers.
+    """Open all patients; ids are row numbers.
 
-    >>> samples, test = open_diabetes(Request())
-    >>> len(samples), samples.shape, samples.classes, float(samples.targets[0])
-    (442, (10,), (), 151.0)
+    Raises:
+        DatasetNameInvalid: The request has a path.
+
+    Example:
+        >>> samples, test = open_diabetes(Request())
+        >>> len(samples), samples.shape, samples.classes, float(samples.targets[0])
+        (442, (10,), (), 151.0)
     """
     from sklearn.datasets import load_diabetes
 

@@ -1,15 +1,15 @@
-"""The labels of a flat test folder: `val/*.JPEG` and one file that says which image is what.
+"""Labels of a flat test folder: `val/*.JPEG` and one file with the class of each image.
 
-Looked for in the test folder and beside it, with `val` standing for the folder's name:
+The file is looked for in the test folder and beside it, with `val` standing for the folder's name:
 
 - `val_annotations.txt`, `val_labels.txt`, `val_labels.csv`, `val.txt`, `LOC_val_solution.csv`: lines of a file name
-  (its suffix may be missing) and a class, separated by tab, comma or space; whatever follows is ignored. A class is
+  (its suffix may be missing) and a class, separated by tab, comma or space; the rest of the line is ignored. A class is
   the name of a training folder or a number.
-- `*ground_truth*.txt`: one number a line, for the images in the order of their names.
+- `*ground_truth*.txt`: one number per line, for the images in the order of their names.
 
-A number is a position in the sorted training folders, counted from 0, or from 1 where 0 never occurs and the number
-of classes does. The exception is ImageNet's own `ILSVRC2012_validation_ground_truth.txt`, whose numbers are in no
-order of names at all: it needs the `meta.mat` of the same development kit beside it.
+A number is a position in the sorted training folders, counted from 0, or from 1 if 0 never occurs and the number of
+classes does. The exception is ImageNet's own `ILSVRC2012_validation_ground_truth.txt`, whose numbers do not follow the
+order of names: it needs the `meta.mat` of the same development kit beside it.
 """
 
 import re
@@ -20,7 +20,20 @@ from moso import errors
 
 
 def read_flat_labels(root: Path, name: str, ids: Sequence[str], folders: Sequence[str]) -> list[str]:
-    """The class folder of each image `ids` of the test folder `root/name`."""
+    """Return the class folder of each image of the test folder `root/name`.
+
+    Args:
+        root: Folder of the data set.
+        name: Name of the test folder.
+        ids: Paths of the images below the test folder.
+        folders: Class folders of the training split, sorted.
+
+    Raises:
+        LabelsMissing: There is no label file, or it lacks an image.
+        FileUnreadable: A line cannot be read.
+        LengthMismatch: The number of labels is not the number of images.
+        ClassesMismatch: A label is not a class of the training split.
+    """
     by_name = [f"{name}_annotations.txt", f"{name}_labels.txt", f"{name}_labels.csv", f"{name}.txt"]
     by_name.append(f"LOC_{name}_solution.csv")
     for folder in (root / name, root):
@@ -61,7 +74,7 @@ def _two_fields(line: str, known: set[str], file: Path) -> tuple[str, str]:
     if len(fields) < 2:
         raise errors.FileUnreadable(f"label file {file} has a line {line!r}; expected a file name and a class")
     label = fields[1]
-    # ImageNet's CSV goes on with boxes after the class, in the same field.
+    # ImageNet's CSV has boxes after the class, in the same field.
     return fields[0], label if label in known else (label.split() or [""])[0]
 
 
@@ -76,7 +89,7 @@ def _in_order(file: Path, ids: Sequence[str], folders: Sequence[str]) -> list[st
 
 
 def _ilsvrc_folders(file: Path) -> dict[str, str]:
-    """The folder that each ILSVRC2012 number stands for."""
+    """Return the folder of each ILSVRC2012 number."""
     from scipy.io import loadmat
     from scipy.io.matlab import MatReadError
 

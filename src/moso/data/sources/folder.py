@@ -1,12 +1,12 @@
-"""`folder:PATH`: image files, a folder a class.
+"""`folder:PATH`: image files, one folder per class.
 
-- `train/` and `val/` (or `validation/`, or `test/`), each with class folders; or class folders directly, and a
-  test split is held out of them.
+- `train/` and `val/` (or `validation/`, or `test/`), each with class folders; or class folders directly, of which a
+  test split is held out.
 - Tiny-ImageNet as it is distributed: `train/CLASS/images/`, `val/images/` with `val/val_annotations.txt`.
-- ImageNet-1K with class folders in `val/`, or a flat `val/` with a label file (`flat_labels` says which).
+- ImageNet-1K with class folders in `val/`, or a flat `val/` with a label file (see `flat_labels`).
 
-Classes are the folder names of the training split in sorted order; a `words.txt` (`n01443537<TAB>goldfish, ...`)
-in PATH gives them their names. Ids are paths below the split's folder, with forward slashes, sorted.
+Classes are the folder names of the training split in sorted order; a `words.txt` (`n01443537<TAB>goldfish, ...`) in
+PATH gives them their names. Ids are paths below the split's folder, with forward slashes, sorted.
 """
 
 import os
@@ -28,13 +28,20 @@ _TEST_FOLDERS = ("val", "validation", "test")
 
 
 def open_folder(request: Request) -> Opened:
-    """The training and test split of a folder of images."""
+    """Open the training and test split of a folder of images.
+
+    Raises:
+        FileMissing: The location is not a folder.
+        DataEmpty: There are no class folders, or one of them is empty.
+        ClassesMismatch: The test split has a class that the training split lacks.
+        LabelsMissing: A flat test folder has no label file.
+    """
     root = Path(request.location).expanduser()
     if not request.location or not root.is_dir():
         raise errors.FileMissing(
             f"data set 'folder' needs a folder of images: {request.location or 'nothing'!r} is none"
         )
-    # A class may be called "train" (CIFAR-100 has one); the folder of a split holds folders, that of a class images.
+    # A class may be called "train" (CIFAR-100 has one); a split's folder holds folders, a class's folder holds images.
     has_splits = bool(_subfolders(root / "train"))
     train_root = root / "train" if has_splits else root
     folders = _subfolders(train_root)
@@ -62,7 +69,7 @@ def _subfolders(folder: Path) -> list[str]:
 
 
 def _images_below(root: Path, folder: str) -> list[str]:
-    """Paths of all images below `root/folder`, relative to `root`."""
+    """Return the paths of all images below `root/folder`, relative to `root`."""
     found = []
     for place, _, files in os.walk(root / folder, followlinks=True):
         relative = Path(place).relative_to(root).as_posix()
@@ -72,7 +79,7 @@ def _images_below(root: Path, folder: str) -> list[str]:
 
 
 def _is_image(file: str) -> bool:
-    # "._cat.jpg" and the like are notes that macOS leaves beside images.
+    # Files such as "._cat.jpg" are metadata that macOS leaves beside images.
     return file.lower().endswith(IMAGE_SUFFIXES) and not file.startswith(".")
 
 
@@ -91,7 +98,7 @@ def _images_by_class(root: Path, folders: Sequence[str]) -> list[str]:
 
 
 def _test_images(root: Path, name: str, folders: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The test images, and the class folder that each belongs to."""
+    """Return the test images, and the class folder of each."""
     test_root = root / name
     with os.scandir(test_root) as entries:
         flat = any(entry.is_file() and _is_image(entry.name) for entry in entries)
@@ -114,7 +121,7 @@ def _test_images(root: Path, name: str, folders: Sequence[str]) -> tuple[list[st
 
 
 def _class_names(root: Path, folders: Sequence[str]) -> tuple[str, ...]:
-    """The first name that `words.txt` gives each folder; shared names are told apart by the folder."""
+    """Return the first name that `words.txt` gives each folder; the folder is added to names that occur twice."""
     words = root / "words.txt"
     if not words.is_file():
         return tuple(folders)

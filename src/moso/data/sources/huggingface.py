@@ -1,9 +1,9 @@
-"""`hf:NAME[:CONFIG]`: whatever Hugging Face `datasets` can open: the hub, its cache, a local folder of data files,
-or a folder that `save_to_disk` wrote.
+"""`hf:NAME[:CONFIG]`: data sets that Hugging Face `datasets` can open.
 
-The splits are `train` and `test`, `validation` or `valid`, whichever has labels; without one, a test split is held
+NAME is a data set of the hub or its cache, a local folder of data files, or a folder that `save_to_disk` wrote. The
+splits are `train` and the first of `test`, `validation` and `valid` that has labels; without one, a test split is held
 out. Columns are found as in Parquet files and named by the same options: `hf:NAME:CONFIG?label=COLUMN&image=COLUMN`.
-Ids are row numbers. The data stays in the cache's own memory-mapped files.
+Ids are row numbers. The data stays in the memory-mapped files of the cache.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,14 @@ _TEST_SPLITS = ("test", "validation", "valid")
 
 
 def open_huggingface(request: Request) -> Opened:
-    """The training and test split of a Hugging Face data set."""
+    """Open the training and test split of a Hugging Face data set.
+
+    Raises:
+        DatasetNameInvalid: The name is missing.
+        PackageMissing: Hugging Face datasets is not installed.
+        FileUnreadable: The data set cannot be opened.
+        SplitMissing: There is no split `train`.
+    """
     place, options = split_options(request.location)
     name, config = (place, None) if Path(place).exists() else _split_config(place)
     if not name:
@@ -58,7 +65,7 @@ def _split_config(place: str) -> tuple[str, str | None]:
 
 
 def _load(name: str, config: str | None) -> Any:
-    """The data set's splits by name."""
+    """Return the data set's splits by name."""
     try:
         import datasets
     except ImportError as problem:
@@ -83,7 +90,7 @@ def _load(name: str, config: str | None) -> Any:
 
 @contextmanager
 def _no_bars(datasets: Any) -> Iterator[None]:
-    """No progress bars but our own; the user's choice is as it was afterwards."""
+    """Disable the progress bars of `datasets` inside this context, and restore the user's setting afterwards."""
     shown = datasets.are_progress_bars_disabled() is False
     if shown:
         datasets.disable_progress_bars()
@@ -95,7 +102,7 @@ def _no_bars(datasets: Any) -> Iterator[None]:
 
 
 def _table(split: Any, columns: Columns) -> pa.Table:
-    """The columns as they lie in the cache: images are not decoded."""
+    """Return the columns as stored in the cache, with images still encoded."""
     from datasets import Image
 
     selected = split.select_columns(columns.all())

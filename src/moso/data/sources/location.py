@@ -6,18 +6,28 @@ from urllib.parse import parse_qsl
 from moso import errors
 from moso.errors import unknown_name
 
-# What may stand behind the question mark, and what it means.
+# Options that may follow the question mark; `split_options` explains them.
 OPTIONS = ("label", "target", "image", "features")
 
 
 def split_options(location: str, known: Sequence[str] = OPTIONS) -> tuple[str, Mapping[str, str]]:
-    """The location itself, and its options.
+    """Split a location into the path and its options.
 
     `label` names the column of classes, `target` a column of numbers to predict instead, `image` the column of encoded
     images, `features` the numeric columns to learn from, separated by commas.
 
-    >>> split_options("data/train.parquet?label=coarse_label")
-    ('data/train.parquet', {'label': 'coarse_label'})
+    Args:
+        location: `PATH` or `PATH?NAME=COLUMN&NAME=COLUMN`.
+        known: Allowed options.
+
+    Raises:
+        UnknownName: An option is not allowed.
+        DatasetNameInvalid: The options are malformed.
+        SettingsConflict: Both `label` and `target` are given.
+
+    Example:
+        >>> split_options("data/train.parquet?label=coarse_label")
+        ('data/train.parquet', {'label': 'coarse_label'})
     """
     place, mark, query = location.partition("?")
     if not mark:

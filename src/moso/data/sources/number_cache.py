@@ -1,4 +1,4 @@
-"""Numeric columns too large for memory, copied once from Parquet files into one array on the disk."""
+"""Cache of numeric columns too large for memory: copied once from Parquet files into one npy file."""
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -18,14 +18,24 @@ from moso.files import replacing
 from moso.randomness import key
 
 _BATCH = 65_536
-# From a few rows to their numbers, `[rows, ...]`.
+# Maps a table of some rows to their numbers, `[rows, ...]`.
 Numbers = Callable[[pa.Table], NDArray[Any]]
 
 
 def mapped_numbers(files: Sequence[Path], columns: Sequence[str], numbers: Numbers) -> MappedReader:
-    """These columns of Parquet files, one after the other, as numbers on the disk."""
+    """Return a reader of these columns of Parquet files, concatenated, from a memory-mapped npy file.
+
+    Args:
+        files: Parquet files, in order.
+        columns: Columns to copy.
+        numbers: Maps a table of some rows to their numbers, `[rows, ...]`.
+
+    Raises:
+        ShapeMismatch: Rows of different files differ in shape or type.
+        ValuesNotFinite: A number is NaN or infinite.
+    """
     states = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-    # Another size or time is another file: an old copy of it is never read.
+    # Size and modification time are part of the name, so the copy of a changed file is never read.
     name = key(*(part for state in states for part in state), *columns)
     copy = cache_folder() / f"{files[0].stem}-{name:016x}.npy"
     if not copy.exists():

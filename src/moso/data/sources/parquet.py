@@ -1,14 +1,13 @@
 """`parquet:PATH`: Parquet files of images (Hugging Face's `Image` layout or plain bytes) or of numeric columns.
 
 PATH is a folder with `train*.parquet` (shards in the order of their names) and perhaps `test*.parquet`,
-`validation*.parquet` or `val*.parquet`, there or in its `data/`; or one file. A file called `train*.parquet` is
-accompanied by the test files beside it; any other file stands alone, and a test split is held out of it.
+`validation*.parquet` or `val*.parquet`, there or in its `data/`; or one file. For a file called `train*.parquet` the
+test files beside it are used; of any other file a test split is held out.
 
 The label is the column `label`, `labels`, `target` or `fine_label`; `PATH?label=coarse_label` names another,
-`?target=COLUMN` a number to predict in its place, `?image=COLUMN` the image, `?features=COLUMN,COLUMN` the numbers to
-learn from. Class names come from the file's
-own description, or from a `classes.txt` beside it (`coarse_classes.txt` for `coarse_label`), or are numbers.
-Ids are row numbers over the shards in order.
+`?target=COLUMN` a number to predict instead, `?image=COLUMN` the image, `?features=COLUMN,COLUMN` the numbers to learn
+from. Class names come from the file's own description, or from a `classes.txt` beside it (`coarse_classes.txt` for
+`coarse_label`), or are numbers. Ids are row numbers over the shards in order.
 """
 
 import json
@@ -37,12 +36,20 @@ from moso.data.sources.tables import (
     table_samples,
 )
 
-# In the order of preference: a test split without labels (-1, as ImageNet's) is passed over.
+# In order of preference; a test split without labels (all -1, as ImageNet's) is skipped.
 _TEST_PREFIXES = ("test", "validation", "val")
 
 
 def open_parquet(request: Request) -> Opened:
-    """The training and test split of a file or folder."""
+    """Open the training and test split of a file or folder.
+
+    Raises:
+        DatasetNameInvalid: The path is missing.
+        FileMissing: There is no such file or folder.
+        FileUnreadable: A file is not a Parquet file.
+        ColumnMissing: A column is missing.
+        SplitMissing: The folder has test files but no training files.
+    """
     place, options = (request.location, {}) if Path(request.location).exists() else split_options(request.location)
     if not place:
         raise errors.DatasetNameInvalid("data set 'parquet' needs a path: parquet:PATH")
@@ -62,7 +69,13 @@ def open_parquet(request: Request) -> Opened:
 
 
 def find_files(path: Path) -> tuple[list[Path], list[list[Path]]]:
-    """The training shards, and the shards of every split that could be the test."""
+    """Return the training shards, and the shards of every split that could be the test.
+
+    Raises:
+        FileMissing: There is no such file or folder.
+        DataEmpty: The folder holds no Parquet files.
+        SplitMissing: The folder has test files but no training files.
+    """
     if path.is_file():
         beside = path.parent if path.name.startswith("train") else None
         return [path], _candidates(beside) if beside else []
@@ -103,7 +116,11 @@ def _schema(file: Path) -> pa.Schema:
 
 
 def description(schema: pa.Schema) -> Mapping[str, Any]:
-    """Hugging Face's description of the columns, which travels in the file's metadata."""
+    """Return Hugging Face's description of the columns, from the file's metadata; empty if there is none.
+
+    Raises:
+        FileUnreadable: The description is damaged.
+    """
     text = (schema.metadata or {}).get(b"huggingface")
     if text is None:
         return {}
@@ -154,7 +171,7 @@ def _uncompressed(metadata: pq.FileMetaData, columns: Sequence[str]) -> int:
 
 
 def _number_bytes(files: Sequence[Path], features: Sequence[str]) -> int:
-    """What numbers take in memory, four bytes each."""
+    """Return the memory that the numbers take as float32, in bytes."""
     metadata = [pq.read_metadata(file) for file in files]
     count = 0
     for one in metadata:

@@ -1,9 +1,10 @@
-"""Read a pickle of plain containers and numpy arrays, and run nothing that it asks for.
+"""Read a pickle of plain containers and numpy arrays without executing it.
 
-A pickle is a program. This reader gives it no function to call: the three globals that numpy writes for an
-array are answered with stand-ins that note their arguments, and any other global is refused by name.
+A pickle is a program. This reader gives it no function to call: the globals that numpy writes for an array are replaced
+by stand-ins that only store their arguments, and any other global is refused by name.
 
-Hand-made, though mirrors of CIFAR in Parquet exist: the official archive is what people have, and it needs no network.
+Hand-made, although mirrors of CIFAR in Parquet exist: the official archive is what people have, and it needs no
+network.
 """
 
 import pickle
@@ -17,13 +18,13 @@ from moso.errors import MosoError
 
 
 class _Token:
-    """Stands where a class is passed as an argument; it has no attribute that a pickle could set."""
+    """Stands for a class that is passed as an argument; it has no attribute that a pickle could set."""
 
     __slots__ = ()
 
 
 class _Type:
-    """The stand-in for `numpy.dtype(...)`."""
+    """Stands for `numpy.dtype(...)`."""
 
     __slots__ = ("code",)
 
@@ -31,12 +32,12 @@ class _Type:
         self.code = code.decode("latin1") if isinstance(code, bytes) else str(code)
 
     def __setstate__(self, state: Any) -> None:
-        # Byte order and fields: of no use for the one-byte and native types that are let through.
+        # Byte order and fields, which the allowed types do not need.
         pass
 
 
 class _Array:
-    """The stand-in for an array under construction."""
+    """Stands for an array under construction."""
 
     __slots__ = ("value",)
 
@@ -58,7 +59,7 @@ def _from_bytes(content: Any, kind: Any, shape: Any, order: Any) -> np.ndarray[A
 
 
 class _Blank:
-    """The stand-in for numpy's `_reconstruct`, which makes an empty array for a later state to fill."""
+    """Stands for numpy's `_reconstruct`, which makes an empty array whose state is set later."""
 
     __slots__ = ()
 
@@ -67,7 +68,7 @@ class _Blank:
 
 
 class _FromBuffer:
-    """The stand-in for numpy's `_frombuffer`, which newer pickles use."""
+    """Stands for numpy's `_frombuffer`, which newer pickles use."""
 
     __slots__ = ()
 
@@ -85,7 +86,7 @@ class _MakeType:
 
 
 class _Latin1:
-    """The stand-in for `_codecs.encode`, by which Python 3 writes bytes for Python 2."""
+    """Stands for `_codecs.encode`, with which Python 3 writes bytes for Python 2."""
 
     __slots__ = ()
 
@@ -118,13 +119,18 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def read_plain_pickle(path: Path) -> Any:
-    """The containers and arrays of a pickle; byte strings of Python 2 stay bytes, dictionary keys included.
+    """Read the containers and arrays of a pickle; byte strings of Python 2 stay bytes, including dictionary keys.
 
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "batch"
-    >>> _ = path.write_bytes(pickle.dumps({b"labels": [3, 5], b"data": np.zeros((2, 4), dtype=np.uint8)}))
-    >>> read_plain_pickle(path)[b"data"].shape
-    (2, 4)
+    Raises:
+        FileUnsafe: The pickle asks for a global other than those of numpy arrays.
+        FileUnreadable: The file cannot be read, is cut off or is not a pickle of plain data.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "batch"
+        >>> _ = path.write_bytes(pickle.dumps({b"labels": [3, 5], b"data": np.zeros((2, 4), dtype=np.uint8)}))
+        >>> read_plain_pickle(path)[b"data"].shape
+        (2, 4)
     """
     try:
         with path.open("rb") as stream:
@@ -134,12 +140,12 @@ def read_plain_pickle(path: Path) -> Any:
     except OSError as problem:
         raise errors.FileUnreadable(f"{path} cannot be read: {problem.strerror or problem}") from problem
     except Exception as problem:
-        # The unpickler answers wrong bytes with whatever exception they happen to cause.
+        # The unpickler may raise any exception for wrong bytes.
         raise errors.FileUnreadable(f"{path} is cut off or is not a pickle of plain data ({problem})") from problem
 
 
 def _arrays(value: Any) -> Any:
-    """The same containers with arrays in place of their stand-ins."""
+    """Return the same containers with arrays in place of their stand-ins."""
     if isinstance(value, _Array):
         if value.value is None:
             raise ValueError("an array without content")

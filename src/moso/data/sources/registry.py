@@ -1,6 +1,6 @@
-"""All data sources by the name that stands before the colon: ours, and those of installed packages (`moso.sources`).
+"""All data sources by name, the part before the colon: built-in and of installed packages (`moso.sources`).
 
-A new one of ours is a file and a line here.
+A new built-in source is one file and one line here.
 """
 
 from pathlib import Path
@@ -31,14 +31,24 @@ SOURCES = Registry(
 
 
 def open_source(name: str, resize: int | None, memory_limit: int, task: str = "") -> Opened:
-    """The splits of the data set called `name`: `digits`, `folder:PATH`, ...
+    """Open the splits of the data set called `name`: `digits`, `folder:PATH`, ...
 
-    `task` names what is to be learned; refused where the data set is about something else.
+    Args:
+        name: Name of the source, and after a colon its location.
+        resize: Side in pixels to which images are scaled and cropped.
+        memory_limit: Inputs larger than this many bytes stay on disk.
+        task: Name of the task; by default the source decides.
 
-    >>> open_source("digit", None, 2**30)
-    Traceback (most recent call last):
-    ...
-    moso.errors.UnknownName: unknown data set 'digit'; nearest: digits, diabetes (known: cifar10, ...)
+    Raises:
+        UnknownName: There is no such source.
+        DatasetNameInvalid: The name is a path without a source.
+        SettingsConflict: The data set is for another task.
+
+    Example:
+        >>> open_source("digit", None, 2**30)
+        Traceback (most recent call last):
+        ...
+        moso.errors.UnknownName: unknown data set 'digit'; nearest: digits, diabetes (known: cifar10, ...)
     """
     scheme, _, location = name.partition(":")
     source = SOURCES.find(scheme)
@@ -57,10 +67,11 @@ def open_source(name: str, resize: int | None, memory_limit: int, task: str = ""
 
 
 def expected_task(name: str) -> Task:
-    """What is learned from the data set called `name`, as far as the name tells; the data set is not opened.
+    """Return the task of the data set called `name`, judged by the name alone; the data set is not opened.
 
-    >>> expected_task("diabetes").name, expected_task("digits").name, expected_task("parquet:a?target=b").name
-    ('regression', 'classification', 'regression')
+    Example:
+        >>> expected_task("diabetes").name, expected_task("digits").name, expected_task("parquet:a?target=b").name
+        ('regression', 'classification', 'regression')
     """
     scheme, _, location = name.partition(":")
     source = SOURCES.find(scheme)
@@ -71,10 +82,11 @@ def expected_task(name: str) -> Task:
 
 
 def fitting(name: str) -> tuple[str, str]:
-    """The network and the recipe that fit the data set called `name` unless the user names others.
+    """Return the default network and recipe for the data set called `name`.
 
-    >>> fitting("digits"), fitting("diabetes"), fitting("folder:here")
-    (('convnet', 'digits'), ('mlp-w32', 'table'), ('convnet', 'cpu-small'))
+    Example:
+        >>> fitting("digits"), fitting("diabetes"), fitting("folder:here")
+        (('convnet', 'digits'), ('mlp-w32', 'table'), ('convnet', 'cpu-small'))
     """
     source = SOURCES.find(name.partition(":")[0])
     if source is not None and source.fits is not None:
@@ -83,10 +95,11 @@ def fitting(name: str) -> tuple[str, str]:
 
 
 def may_have_pictures(name: str) -> bool:
-    """Whether inputs of the data set called `name` may be pictures, as far as the name tells.
+    """Return whether inputs of the data set called `name` may be pictures, judged by the name alone.
 
-    >>> may_have_pictures("digits"), may_have_pictures("text:questions.tsv"), may_have_pictures("diabetes")
-    (True, False, False)
+    Example:
+        >>> may_have_pictures("digits"), may_have_pictures("text:questions.tsv"), may_have_pictures("diabetes")
+        (True, False, False)
     """
     source = SOURCES.find(name.partition(":")[0])
     return (source is None or source.pictures) and expected_task(name).by_class

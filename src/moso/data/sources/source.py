@@ -1,7 +1,7 @@
-"""What a data source is: a name, and a function from what follows it to a training and a test split.
+"""The type of a data source: a name, and a function from a request to a training and a test split.
 
-A source lists samples, labels and classes, and says where the inputs are. It decodes nothing: that, label
-noise, held-out tests and normalisation are the same for all of them and live in `moso.data.dataset`.
+A source lists samples, labels and classes, and says where the inputs are. It decodes nothing: decoding, label noise,
+held-out splits and normalisation are the same for all sources and live in `moso.data.dataset`.
 """
 
 from collections.abc import Callable
@@ -17,9 +17,13 @@ Opened = tuple[StoredSamples, StoredSamples | None]
 
 @dataclass(frozen=True)
 class Request:
-    """What a source is asked to open: `location` is what the user wrote after the source's name and a colon.
+    """A request to open a data set.
 
-    `task` is the name of what is to be learned; where it is empty, the source says.
+    Attributes:
+        location: What the user wrote after the source's name and a colon.
+        resize: Side in pixels to which images are scaled and cropped.
+        memory_limit: Inputs larger than this many bytes stay on disk.
+        task: Name of the task; if empty, the source decides.
     """
 
     location: str = ""
@@ -30,15 +34,15 @@ class Request:
 
 @dataclass(frozen=True)
 class Source:
-    """A data source: how it is typed (`parquet:PATH`), what it is, and how it is opened.
+    """A data source: how its name is written (`parquet:PATH`), what it is, and how it is opened.
 
     Attributes:
-        usage: How a user writes it; what stands before the colon is its name.
+        usage: How a user writes it; the part before the colon is its name.
         description: What it is, for the listing.
-        open: From a request to the training split, and the test split if there is one.
-        task: What is learned from it; `?target=COLUMN` makes it a regression.
-        fits: The network and the recipe that fit it, if others than those of pictures or numbers.
-        pictures: Its inputs may be pictures.
+        open: Maps a request to the training split, and the test split if there is one.
+        task: The task that is learned from it; `?target=COLUMN` makes it a regression.
+        fits: Default network and recipe, if they differ from those for pictures or numbers.
+        pictures: Whether its inputs may be pictures.
     """
 
     usage: str
@@ -50,9 +54,10 @@ class Source:
 
     @property
     def name(self) -> str:
-        """What stands before the colon.
+        """The part of `usage` before the colon.
 
-        >>> Source("parquet:PATH", "", lambda request: NotImplemented).name
-        'parquet'
+        Example:
+            >>> Source("parquet:PATH", "", lambda request: NotImplemented).name
+            'parquet'
         """
         return self.usage.partition(":")[0]

@@ -1,9 +1,9 @@
-"""A table's columns as samples: which one is the answer, which ones are the input.
+"""Columns of a table as samples: which column is the answer, which ones are the input.
 
-The answer is a class (`label`), or a number or a list of numbers where the user says so (`?target=COLUMN`).
+The answer is a class (`label`), or a number or a list of numbers if the user says so (`?target=COLUMN`).
 
-Two kinds of input: one column of encoded images (Hugging Face's `Image` layout, `struct<bytes, path>`, or plain
-binary), or numeric columns and lists of numbers, which are joined to one vector of features.
+There are two kinds of input: one column of encoded images (Hugging Face's `Image` layout, `struct<bytes, path>`, or
+plain binary), or numeric columns and lists of numbers, which are concatenated to one feature vector.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ _ROW_NAMES = ("id", "index", "__index_level_0__")
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that matter: the answer and what is learned from it, and either an image or features."""
+    """The columns to read: the answer with its task, and either an image or features."""
 
     label: str
     task: Task
@@ -40,20 +40,31 @@ class Columns:
     features: tuple[str, ...] = ()
 
     def all(self) -> list[str]:
-        """Every column to be read."""
+        """Return every column to be read."""
         return [self.label, self.image] if self.image is not None else [self.label, *self.features]
 
 
 def choose_columns(
     schema: pa.Schema, options: Mapping[str, str], described: Mapping[str, Any], where: str, task: str = ""
 ) -> Columns:
-    """The columns the options name, or else the ones that look right.
+    """Return the columns that the options name, or else those whose names and types fit.
 
-    `described` is Hugging Face's description of the columns, if there is one; `task` names what is to be learned.
+    Args:
+        schema: Schema of the table.
+        options: Options of the location.
+        described: Hugging Face's description of the columns; may be empty.
+        where: Name of the table in errors.
+        task: Name of the task; by default the one that fits the options.
 
-    >>> schema = pa.schema({"x": pa.float32(), "y": pa.float32(), "id": pa.int64(), "label": pa.int64()})
-    >>> choose_columns(schema, {}, {}, "points.parquet").features
-    ('x', 'y')
+    Raises:
+        ColumnMissing: A named column does not exist, or no column fits.
+        ColumnType: A column holds neither images nor numbers.
+        DataAmbiguous: Several columns hold images.
+
+    Example:
+        >>> schema = pa.schema({"x": pa.float32(), "y": pa.float32(), "id": pa.int64(), "label": pa.int64()})
+        >>> choose_columns(schema, {}, {}, "points.parquet").features
+        ('x', 'y')
     """
     named = [options[name] for name in ("label", "target", "image") if name in options]
     for column in [*named, *_listed(options)]:
@@ -71,11 +82,16 @@ def choose_columns(
 
 
 def choose_answer(names: Sequence[str], options: Mapping[str, str], where: str, task: str = "") -> tuple[str, Task]:
-    """The column with the answers, and what is learned from it: the task of this name, or the one that fits.
+    """Return the column of the answers, and its task: the one of this name, or the one that fits the options.
 
-    >>> column, task = choose_answer(["text", "price"], {"target": "price"}, "b.csv")
-    >>> column, task.name, choose_answer(["text", "target"], {}, "a.csv")[1].name
-    ('price', 'regression', 'classification')
+    Raises:
+        ColumnMissing: No column can be the label.
+        UnknownName: There is no task of this name.
+
+    Example:
+        >>> column, task = choose_answer(["text", "price"], {"target": "price"}, "b.csv")
+        >>> column, task.name, choose_answer(["text", "target"], {}, "a.csv")[1].name
+        ('price', 'regression', 'classification')
     """
     if "target" in options:
         return options["target"], find_task(task or Regression.name)
@@ -116,7 +132,7 @@ def _is_described(described: Mapping[str, Any], name: str, kind: str) -> bool:
 def _feature_columns(schema: pa.Schema, label: str, described: Mapping[str, Any], where: str) -> tuple[str, ...]:
     features = []
     for field in schema:
-        # Another label ("coarse_label") would give the answer away.
+        # Another label column ("coarse_label") would leak the answer.
         is_label = field.name == label or field.name in LABEL_NAMES or field.name.endswith("_label")
         if is_label or field.name in _ROW_NAMES or _is_described(described, field.name, "ClassLabel"):
             continue
@@ -147,16 +163,21 @@ def _is_numeric(kind: pa.DataType) -> bool:
 
 
 def class_names(described: Mapping[str, Any], label: str) -> tuple[str, ...] | None:
-    """The names that Hugging Face's description gives the classes, if any.
+    """Return the names of the classes in Hugging Face's description, or None.
 
-    >>> class_names({"label": {"_type": "ClassLabel", "names": ["cat", "dog"]}}, "label")
-    ('cat', 'dog')
+    Example:
+        >>> class_names({"label": {"_type": "ClassLabel", "names": ["cat", "dog"]}}, "label")
+        ('cat', 'dog')
     """
     return tuple(described[label]["names"]) if _is_described(described, label, "ClassLabel") else None
 
 
 def check_same_classes(train: Sequence[str], test: Sequence[str] | None, where: str) -> None:
-    """Refuse a test split that numbers its classes in another way than the training split."""
+    """Refuse a test split whose classes or their order differ from the training split's.
+
+    Raises:
+        ClassesMismatch: They differ.
+    """
     if test is not None and tuple(test) != tuple(train):
         raise errors.ClassesMismatch(
             f"the classes of {where} ({_few(test)}) are not those of the training data ({_few(train)})"
@@ -168,10 +189,11 @@ def _few(names: Sequence[str]) -> str:
 
 
 def is_labelled(column: pa.ChunkedArray) -> bool:
-    """Whether there are labels at all: a test split for a competition has none, or only -1.
+    """Return whether a column has labels: the test split of a competition has none, or only -1.
 
-    >>> is_labelled(pa.chunked_array([[-1, -1]])), is_labelled(pa.chunked_array([[0, 1]]))
-    (False, True)
+    Example:
+        >>> is_labelled(pa.chunked_array([[-1, -1]])), is_labelled(pa.chunked_array([[0, 1]]))
+        (False, True)
     """
     if column.null_count == len(column):
         return False
@@ -181,10 +203,21 @@ def is_labelled(column: pa.ChunkedArray) -> bool:
 def read_label_column(
     column: pa.ChunkedArray, classes: Sequence[str] | None, where: str
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Class indices and class names; text is looked up in `classes`, or sorted where there are none.
+    """Return class indices `[n]` and class names.
 
-    >>> read_label_column(pa.chunked_array([["dog", "cat", "dog"]]), None, "pets.parquet")
-    (array([1, 0, 1]), ('cat', 'dog'))
+    Args:
+        column: Class indices or class names.
+        classes: Known class names; by default the sorted names or the numbers that occur.
+        where: Name of the table in errors.
+
+    Raises:
+        LabelsMissing: A label is missing.
+        ClassesMismatch: A label is not a known class.
+        LabelInvalid: A label is neither a whole number nor a name.
+
+    Example:
+        >>> read_label_column(pa.chunked_array([["dog", "cat", "dog"]]), None, "pets.parquet")
+        (array([1, 0, 1]), ('cat', 'dog'))
     """
     if column.null_count:
         first = pc.index(pc.is_null(column), True).as_py()
@@ -215,7 +248,7 @@ def read_label_column(
 
 
 def _as_array(column: pa.ChunkedArray) -> NDArray[Any]:
-    """A column without missing values, chunk by chunk."""
+    """Convert a column without missing values, chunk by chunk."""
     found, filled = empty_column(len(column), column.type.to_pandas_dtype()), 0
     for chunk in column.chunks:
         found[filled : filled + len(chunk)] = chunk.to_numpy(zero_copy_only=False)
@@ -226,7 +259,18 @@ def _as_array(column: pa.ChunkedArray) -> NDArray[Any]:
 def table_samples(
     table: pa.Table, columns: Columns, classes: Sequence[str] | None, where: str, resize: int | None
 ) -> StoredSamples:
-    """The rows of a table as samples; ids are row numbers."""
+    """Return the rows of a table as samples; ids are row numbers.
+
+    Args:
+        table: The columns to read.
+        columns: Roles of the columns.
+        classes: Known class names, if any.
+        where: Name of the table in errors.
+        resize: Side in pixels to which images are scaled and cropped.
+
+    Raises:
+        DataEmpty: The table has no rows.
+    """
     if table.num_rows == 0:
         raise errors.DataEmpty(f"{where} has no rows")
     task, targets = _answers(table, columns, classes, where)
@@ -247,7 +291,11 @@ def table_samples(
 def numbered_samples(
     answers: pa.Table, columns: Columns, classes: Sequence[str] | None, where: str, reader: Reader
 ) -> StoredSamples:
-    """Rows whose numbers are in a reader already; `answers` has the label alone."""
+    """Return rows as samples whose inputs are already in a reader; `answers` holds only the label column.
+
+    Raises:
+        DataEmpty: The table has no rows.
+    """
     if answers.num_rows == 0:
         raise errors.DataEmpty(f"{where} has no rows")
     task, targets = _answers(answers, columns, classes, where)
@@ -255,7 +303,7 @@ def numbered_samples(
 
 
 def _answers(table: pa.Table, columns: Columns, classes: Sequence[str] | None, where: str) -> tuple[Task, Answers]:
-    """The task that knows the answers, and the answers."""
+    """Return the task, which now knows its classes or width, and the answers."""
     column = table[columns.label]
     if columns.task.answers_are_classes:
         labels, names = read_label_column(column, classes, where)
@@ -270,7 +318,11 @@ def _answers(table: pa.Table, columns: Columns, classes: Sequence[str] | None, w
 
 
 def features_of(table: pa.Table, features: Sequence[str], where: str) -> NDArray[Any]:
-    """Numeric columns side by side, one row a sample: bytes where all are bytes, float32 otherwise."""
+    """Concatenate numeric columns, one row per sample: uint8 if all are uint8, float32 otherwise.
+
+    Raises:
+        ShapeMismatch: A column holds lists of unequal length.
+    """
     arrays = [_numbers(table[name], f"column {name!r} of {where}") for name in features]
     if len(arrays) == 1 and arrays[0].ndim > 1:
         return arrays[0]
@@ -278,7 +330,7 @@ def features_of(table: pa.Table, features: Sequence[str], where: str) -> NDArray
 
 
 def _numbers(column: pa.ChunkedArray, where: str) -> NDArray[Any]:
-    """Numbers `[n]`, or lists of equal length `[n, length]`, nested to any depth; missing ones become NaN."""
+    """Convert to numbers `[n]`, or lists of equal length `[n, length]`, nested to any depth; missing ones are NaN."""
     shape = [len(column)]
     while _is_list(column.type):
         lengths = pc.unique(pc.list_value_length(column)).to_pylist()

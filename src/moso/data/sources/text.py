@@ -1,12 +1,12 @@
 """`text:PATH`: texts, each with a class or with a number to predict.
 
-PATH is a file, and a test split is held out of it; or a folder with a file `train.*` and perhaps `test.*`,
-`validation.*`, `val.*` or `dev.*`. `text_files` says which files there are.
+PATH is a file, of which a test split is held out; or a folder with a file `train.*` and perhaps `test.*`,
+`validation.*`, `val.*` or `dev.*`. `text_files` lists the file formats.
 
 The text is the column `text`, `sentence` or `question`, the label the column `label`, `labels`, `target` or
-`fine_label`; `PATH?text=COLUMN&label=COLUMN` names others, `?target=COLUMN` a number to predict in place of a class.
-TREC's questions have their six coarse classes, with `?label=fine` the fine ones. Classes are sorted by name. Ids are
-row numbers.
+`fine_label`; `PATH?text=COLUMN&label=COLUMN` names others, `?target=COLUMN` a number to predict instead of a class.
+TREC's questions have their six coarse classes by default and the fine ones with `?label=fine`. Classes are sorted by
+name. Ids are row numbers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,14 +35,28 @@ _TREC = (".txt", ".label")
 
 
 def open_text(request: Request) -> Opened:
-    """The training and test split of a file or folder."""
+    """Open the training and test split of a file or folder.
+
+    Raises:
+        FileMissing: There is no such file or folder.
+        FileUnreadable: A file cannot be read.
+        SplitMissing: The folder holds no training file.
+        ColumnMissing: A column is missing.
+    """
     train_file, test_file, options = find_text(request.location)
     train = _samples(train_file, options, request.task, None)
     return train, None if test_file is None else _samples(test_file, options, request.task, train.classes)
 
 
 def find_text(location: str) -> tuple[Path, Path | None, Mapping[str, str]]:
-    """The training file, the test file if there is one, and the options."""
+    """Return the training file, the test file if there is one, and the options.
+
+    Raises:
+        FileMissing: There is no such file or folder.
+        FileUnreadable: The file has an unknown suffix.
+        SplitMissing: The folder holds no training file.
+        DataAmbiguous: The folder holds several files of one split.
+    """
     place, options = (location, {}) if Path(location).exists() else split_options(location, OPTIONS)
     path = Path(place).expanduser()
     if not place or not path.exists():
@@ -68,7 +82,11 @@ def _of_split(folder: Path, name: str) -> Path | None:
 
 
 def columns_of(file: Path, names: Sequence[str], options: Mapping[str, str], task: str = "") -> tuple[str, str, Task]:
-    """The columns of the text and of the answer, and what is learned: the task of this name, or the one that fits."""
+    """Return the columns of the text and of the answer, and the task: the one of this name, or the one that fits.
+
+    Raises:
+        ColumnMissing: A column is missing.
+    """
     for column in options.values():
         if column not in names:
             raise errors.ColumnMissing(f"{file} has no column {column!r}; it has: {', '.join(names)}")

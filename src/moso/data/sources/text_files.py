@@ -1,11 +1,11 @@
-"""Files of texts, a record a row, by the suffix of their name; each can be written again as it was read.
+"""Files of texts, one record per row, by suffix; records can be written back in the same layout.
 
-- `.tsv`, `.csv`: a header and a row a text, quoted as in CSV; UTF-8.
-- `.jsonl`: a JSON object a line; UTF-8.
-- `.parquet`: a row a text.
-- `.txt`, `.label`: TREC's questions and nothing else, in either of the two layouts they are passed around in,
-  `COARSE:fine text` or `fine text<TAB>COARSE`. Others' text files are not guessed at: a first word that is taken for a
-  label, or left in although it is one, would spoil everything quietly.
+- `.tsv`, `.csv`: a header and one row per text, quoted as in CSV; UTF-8.
+- `.jsonl`: one JSON object per line; UTF-8.
+- `.parquet`: one row per text.
+- `.txt`, `.label`: TREC's questions only, in either of their two common layouts, `COARSE:fine text` or
+  `fine text<TAB>COARSE`. The layout of other text files is not guessed: a first word mistaken for a label, or a label
+  left in the text, would silently spoil the data.
 """
 
 import csv
@@ -30,26 +30,31 @@ _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 @dataclass(frozen=True)
 class Record:
-    """One row of a file: where it stands (`questions.tsv line 12`), and its values by column."""
+    """One row of a file: its place (`questions.tsv line 12`), and its values by column."""
 
     where: str
     values: dict[str, Any]
 
 
 def read_records(file: Path) -> Iterator[Record]:
-    """The rows of a file, in its order.
+    """Read the rows of a file, in order.
 
-    >>> import tempfile
-    >>> file = Path(tempfile.mkdtemp()) / "train.tsv"
-    >>> _ = file.write_text("text\\tlabel\\nWho was Galileo ?\\tHUM\\n")
-    >>> [record.values for record in read_records(file)]
-    [{'text': 'Who was Galileo ?', 'label': 'HUM'}]
+    Raises:
+        FileUnreadable: The file or a row cannot be read.
+        DataAmbiguous: The header names a column twice.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp()) / "train.tsv"
+        >>> _ = file.write_text("text\\tlabel\\nWho was Galileo ?\\tHUM\\n")
+        >>> [record.values for record in read_records(file)]
+        [{'text': 'Who was Galileo ?', 'label': 'HUM'}]
     """
     return _READERS[file.suffix.lower()](file)
 
 
 def write_records(file: Path, records: Iterable[Mapping[str, Any]], like: Path) -> None:
-    """Write records as a file of the same layout as the one they were read from, `like`."""
+    """Write records to `file` in the layout of `like`, the file that they were read from."""
     suffix = like.suffix.lower()
     if suffix == ".parquet":
         schema = pq.read_schema(like)
@@ -71,17 +76,18 @@ def write_records(file: Path, records: Iterable[Mapping[str, Any]], like: Path) 
 
 
 def with_label(values: Mapping[str, Any], column: str, label: Any) -> dict[str, Any]:
-    """A record under another label; the fine classes of TREC bring their coarse ones along.
+    """Return a record with another label; a fine class of TREC also sets its coarse class.
 
-    >>> with_label({"text": "Who was Galileo ?", "label": "HUM"}, "label", "LOC")
-    {'text': 'Who was Galileo ?', 'label': 'LOC'}
+    Example:
+        >>> with_label({"text": "Who was Galileo ?", "label": "HUM"}, "label", "LOC")
+        {'text': 'Who was Galileo ?', 'label': 'LOC'}
     """
     coarse = {"coarse": label.partition(":")[0]} if column == "fine" and "coarse" in values else {}
     return {**values, column: label, **coarse}
 
 
 def _lines(file: Path, content: str) -> Iterator[tuple[str, str]]:
-    """Lines that hold something, and where each of them stands; only a line feed ends one."""
+    """Yield non-empty lines with their place; only a line feed ends a line."""
     for number, line in enumerate(content.split("\n"), 1):
         if line.strip():
             yield f"{file} line {number}", line.removesuffix("\r")
@@ -102,7 +108,7 @@ def _trec_content(file: Path) -> str:
     try:
         return _content(file)
     except MosoError:
-        return file.read_text(encoding="latin-1")  # as the questions were first published
+        return file.read_text(encoding="latin-1")  # the encoding in which the questions were first published
 
 
 def _layout(file: Path) -> re.Pattern[str]:
@@ -120,7 +126,7 @@ def _trec(file: Path) -> Iterator[Record]:
                 f"{where} is not of the form {form} of TREC's questions (COARSE is one of {', '.join(TREC_CLASSES)}): "
                 f"{line[:60]!r}; other texts go into a .tsv, .csv, .jsonl or .parquet with columns text and label"
             )
-        # "other" and "desc" are fine classes of several coarse ones.
+        # "other" and "desc" are fine classes of several coarse ones, so the coarse class is added to the name.
         yield Record(where, {**found.groupdict(), "fine": f"{found['coarse']}:{found['fine']}"})
 
 

@@ -1,4 +1,4 @@
-"""One file per optimiser; each holds its `RULE`, and is known by being here."""
+"""One file per optimiser; a file of this folder that defines a `RULE` is found by the registry."""
 
 from moso.training.optimizers.descent import Slots, Tensors, descend
 from moso.training.optimizers.optimizer import Optimizer

@@ -1,4 +1,4 @@
-"""Adam, as `torch.optim.Adam` has it: weight decay is part of the gradient and is rescaled with it.
+"""Adam, with the arithmetic of `torch.optim.Adam`: weight decay is added to the gradient and rescaled with it.
 
     g <- g + weight_decay p
     m <- beta1 m + (1 - beta1) g                       (beta1 is the recipe's momentum)
@@ -19,11 +19,12 @@ OWN_SETTINGS = frozenset({"beta2", "epsilon"})
 def adapted(
     settings: Settings, rate: float, step: int, parameters: TensorList, gradients: TensorList, slots: SlotLists
 ) -> tuple[TensorList, SlotLists]:
-    """Adam's step without weight decay: the parameters moved, and both moments."""
+    """Return the parameters and both moments after Adam's step without weight decay."""
     beta1, beta2 = settings.momentum, settings.beta2
     first = each_(torch.lerp, slots[FIRST], gradients, 1 - beta1)
     second = each_(torch.addcmul, each_(torch.mul, slots[SECOND], beta2), gradients, gradients, value=1 - beta2)
-    # The root has no derivative at zero. The smallest normal number has one, and the sum with epsilon is the same bits.
+    # The derivative of the square root is infinite at zero, so values are clamped to the smallest normal number; after
+    # epsilon is added, the bits are the same.
     roots = each_(torch.sqrt, each(torch.clamp_min, second, torch.finfo(second[0].dtype).tiny))
     scales = each_(torch.add, each_(torch.div, roots, (1 - beta2**step) ** 0.5), settings.epsilon)
     moved = each_(torch.addcdiv, parameters, first, scales, value=-(rate / (1 - beta1**step)))
@@ -31,12 +32,12 @@ def adapted(
 
 
 def moments(settings: Settings) -> tuple[str, ...]:
-    """The slots of both moments; with beta1 = 0 the first one is the gradient itself."""
+    """Return the slots of both moments; with beta1 = 0 the first moment is the gradient itself."""
     return (FIRST, SECOND)
 
 
 def mean_factor(settings: Settings, step: int) -> float:
-    """Adam's correction of the first moment's bias towards zero."""
+    """Return Adam's bias correction of the first moment."""
     return 1 / (1 - settings.momentum**step)
 
 

@@ -1,4 +1,4 @@
-"""AdamW, as `torch.optim.AdamW` has it: Adam with weight decay beside the gradient instead of in it.
+"""AdamW, with the arithmetic of `torch.optim.AdamW`: Adam with decoupled weight decay.
 
     p <- (1 - rate weight_decay) p, then Adam's step
 

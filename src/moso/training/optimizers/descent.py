@@ -1,4 +1,4 @@
-"""A recipe's whole update of its parameters as a function: clipping, then the optimiser's rule."""
+"""One whole update of a recipe as a function: gradient clipping, then the optimiser's rule."""
 
 from collections.abc import Mapping
 
@@ -9,8 +9,8 @@ from moso.training.optimizers.rule import Settings, TensorList
 
 Tensors = dict[str, torch.Tensor]
 Slots = dict[str, Tensors]
-_CLIP_EPSILON = 1e-6  # that of torch.nn.utils.clip_grad_norm_
-_CACHED = 2**16  # numbers of a group
+_CLIP_EPSILON = 1e-6  # as in torch.nn.utils.clip_grad_norm_
+_CACHED = 2**16  # elements per group of parameters, so that a group fits the CPU's cache
 
 
 def descend(
@@ -23,19 +23,19 @@ def descend(
     *,
     copies: bool = False,
 ) -> tuple[Tensors, Slots]:
-    """Parameters and slots after one update.
+    """Return parameters and slots after one update.
 
-    Where derivatives are followed, nothing that is given changes. Under `torch.no_grad` the update is made in the
-    memory of `parameters` and `slots`.
+    If gradients are enabled (autograd), no argument changes. Under `torch.no_grad` the update is made in the memory of
+    `parameters` and `slots`.
 
     Args:
         settings: The recipe.
         rate: Learning rate of the update.
-        counts: How many updates each parameter has had before; a parameter that is not named has had none.
-        parameters: At least those that have a gradient, by name.
+        counts: Number of earlier updates per parameter; 0 for a parameter that is not named.
+        parameters: At least the parameters that have a gradient, by name.
         gradients: Gradients by name; parameters without one do not move.
-        slots: `{slot: {parameter: tensor}}`; a tensor that is missing is zero.
-        copies: The first dimension of every tensor numbers copies of a network, each clipped by its own norm.
+        slots: `{slot: {parameter: tensor}}`; a missing tensor is zero.
+        copies: Whether the first dimension of every tensor numbers copies of a network, each clipped by its own norm.
 
     Returns:
         Parameters and slots of the parameters that have a gradient.
@@ -63,10 +63,16 @@ def descend(
 
 
 def clip(gradients: Mapping[str, torch.Tensor], limit: float | None, copies: bool = False) -> Tensors:
-    """Gradients scaled down to a norm of at most `limit` over all of them, as `clip_grad_norm_` does.
+    """Scale gradients down to a global norm of at most `limit`, as `clip_grad_norm_` does.
 
-    >>> clip({"w": torch.tensor([3.0, 4.0])}, 1.0)
-    {'w': tensor([0.6000, 0.8000])}
+    Args:
+        gradients: Gradients by name.
+        limit: Largest norm over all gradients; `None` disables clipping.
+        copies: Whether the first dimension numbers copies of a network, each clipped by its own norm.
+
+    Example:
+        >>> clip({"w": torch.tensor([3.0, 4.0])}, 1.0)
+        {'w': tensor([0.6000, 0.8000])}
     """
     if limit is None or not gradients:
         return dict(gradients)
@@ -80,7 +86,7 @@ def clip(gradients: Mapping[str, torch.Tensor], limit: float | None, copies: boo
 
 
 def _groups(gradients: Tensors, counts: Mapping[str, int]) -> dict[tuple[int, int], list[str]]:
-    """Names of parameters that are updated together: of one count and, on a CPU, few enough for its cache."""
+    """Group the names of parameters that are updated together: of one count and, on a CPU, few enough for its cache."""
     found: dict[tuple[int, int], list[str]] = {}
     before = 0
     for name, gradient in gradients.items():
@@ -97,7 +103,7 @@ def _slot(
 
 
 def _real(tensors: TensorList) -> list[torch.Tensor]:
-    # Rules know real numbers: a complex parameter is two of them, as in torch.optim.
+    # Rules are written for real numbers: a complex parameter becomes two of them, as in torch.optim.
     return [torch.view_as_real(one) if one.is_complex() else one for one in tensors]
 
 

@@ -1,4 +1,4 @@
-"""A recipe's optimiser at work on one network: what the training loop steps, saves and restores."""
+"""The optimiser of one network, which the training loop steps, saves and restores."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,21 +14,22 @@ _COUNT = "step"
 
 
 class Optimizer:
-    """The parameters of a network that are trained, with the slots that the rule keeps of each.
+    """The trainable parameters of a network, with the slots (such as momentum) that the rule keeps per parameter.
 
     `torch.optim` is not used because it imports a compiler (1 to 6 seconds per process), and because the adjoint and
     exact leave-one-out need the same arithmetic as a function.
 
-    >>> from moso.training.recipe import TrainingRecipe
-    >>> model = nn.Linear(1, 1, bias=False)
-    >>> recipe = TrainingRecipe(epochs=1, batch_size=1, learning_rate=0.1, schedule="constant")
-    >>> optimizer = Optimizer(model, recipe)
-    >>> before = model.weight.item()
-    >>> model(torch.ones(1, 1)).sum().backward()
-    >>> optimizer.rate = 0.5
-    >>> optimizer.step()
-    >>> round(before - model.weight.item(), 4)
-    0.5
+    Example:
+        >>> from moso.training.recipe import TrainingRecipe
+        >>> model = nn.Linear(1, 1, bias=False)
+        >>> recipe = TrainingRecipe(epochs=1, batch_size=1, learning_rate=0.1, schedule="constant")
+        >>> optimizer = Optimizer(model, recipe)
+        >>> before = model.weight.item()
+        >>> model(torch.ones(1, 1)).sum().backward()
+        >>> optimizer.rate = 0.5
+        >>> optimizer.step()
+        >>> round(before - model.weight.item(), 4)
+        0.5
     """
 
     def __init__(self, model: nn.Module, settings: Settings) -> None:
@@ -40,11 +41,11 @@ class Optimizer:
         self.rate = 0.0
         """Learning rate of the next update."""
         self.moved = False
-        """Whether gradients have led to an update since they were last cleared; a gradient scaler skips some."""
+        """Whether an update was made since gradients were last cleared; a gradient scaler skips some."""
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        """The parameters as `torch.amp.GradScaler` asks for them."""
+        """The parameters in the form that `torch.amp.GradScaler` expects."""
         return [{"params": list(self.parameters.values())}]
 
     def zero_grad(self) -> None:
@@ -55,10 +56,10 @@ class Optimizer:
 
     @torch.no_grad()
     def step(self) -> None:
-        """Make one update with the gradients and the rate at hand."""
+        """Make one update with the present gradients and learning rate."""
         gradients = {name: one.grad for name, one in self.parameters.items() if one.grad is not None}
         moved, slots = descend(self.settings, self.rate, self.counts, self.parameters, gradients, self.slots)
-        # Nothing is copied of a rule that works in place.
+        # For a rule that works in place, source and target are the same memory.
         torch._foreach_copy_([self.parameters[name] for name in moved], list(moved.values()))
         for slot, values in slots.items():
             self.slots[slot] |= values
@@ -66,7 +67,7 @@ class Optimizer:
         self.moved = bool(moved)
 
     def state(self) -> dict[str, dict[str, torch.Tensor]]:
-        """What the next update reads, `{number of the parameter: {slot: tensor}}`."""
+        """Return what the next update reads, `{index of the parameter: {slot: tensor}}`."""
         found: dict[str, dict[str, torch.Tensor]] = {}
         for number, name in enumerate(self.parameters):
             own = {slot: values[name] for slot, values in self.slots.items() if name in values}
@@ -77,7 +78,7 @@ class Optimizer:
         return found
 
     def load(self, state: Mapping[str, Mapping[str, torch.Tensor]]) -> None:
-        """Go on from what `state` gave."""
+        """Resume from what `state` returned."""
         for number, (name, parameter) in enumerate(self.parameters.items()):
             own = state.get(str(number), {})
             for slot in self.slots:
@@ -85,11 +86,11 @@ class Optimizer:
                     value = own[slot].to(parameter.device, copy=True)
                     self.slots[slot][name] = value.contiguous(memory_format=_format_of(parameter))
             if own:
-                # Rules that do not count only tell the first update from the later ones.
+                # Rules without a step count only distinguish the first update from later ones.
                 self.counts[name] = int(own[_COUNT]) if self.rule.counts else 1
 
 
 def _format_of(parameter: torch.Tensor) -> torch.memory_format:
-    # Channels-last parameters have channels-last slots; another layout would be another order of sums.
+    # Channels-last parameters need channels-last slots; another layout would change the order of sums.
     channels_last = parameter.ndim == 4 and parameter.is_contiguous(memory_format=torch.channels_last)
     return torch.channels_last if channels_last else torch.contiguous_format

@@ -10,10 +10,11 @@ from moso.training.optimizers.rule import Rule
 
 @cache
 def rules() -> dict[str, Rule]:
-    """Every optimiser by name: the `RULE` of each file of this package that has one.
+    """Return every optimiser by name: the `RULE` of each file of this package that defines one.
 
-    >>> list(rules())
-    ['adam', 'adamw', 'sgd']
+    Example:
+        >>> list(rules())
+        ['adam', 'adamw', 'sgd']
     """
     package = __name__.rpartition(".")[0]
     found = import_module(package).__path__
@@ -22,7 +23,7 @@ def rules() -> dict[str, Rule]:
 
 
 def find_rule(name: str) -> Rule:
-    """The optimiser of this name.
+    """Return the optimiser of this name.
 
     Raises:
         UnknownName: There is none.

@@ -1,9 +1,9 @@
-"""What an optimiser is: one function from parameters, gradients and slots to the next ones.
+"""The type of an optimiser: one function from parameters, gradients and slots to the next parameters and slots.
 
 The training loop applies the function to the parameters of a network, the adjoint differentiates it, and exact
-leave-one-out applies it to many copies of a network at once. So a rule is written once, in operations that are
-differentiable, on lists of tensors: `each` gives new tensors; `each_` works in the memory of its first list where
-nobody asks for derivatives, as `torch.optim` does.
+leave-one-out applies it to many copies of a network at once. So a rule is written once, in differentiable operations on
+lists of tensors: `each` returns new tensors; `each_` works in place on its first list when gradients are disabled, as
+`torch.optim` does.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import torch
 
 if TYPE_CHECKING:
-    from moso.training.recipe import TrainingRecipe  # which asks for the names of all rules
+    from moso.training.recipe import TrainingRecipe  # not at run time: recipe imports the rules
 
 TensorList = Sequence[torch.Tensor]
 SlotLists = Mapping[str, TensorList]
@@ -25,14 +25,15 @@ Update: TypeAlias = "Callable[[Settings, float, int, TensorList, TensorList, Slo
 def each(
     operation: Callable[..., torch.Tensor], *arguments: TensorList | float, **options: float
 ) -> list[torch.Tensor]:
-    """Apply a function of PyTorch to every tensor of a list; several lists are taken in step.
+    """Apply a function of PyTorch to every tensor of a list; several lists are zipped.
 
-    Without derivatives it is one call for the whole list (`torch._foreach_add` for `torch.add`): one kernel on a GPU,
-    the same bits as one call per tensor on a CPU. Those calls are not trusted with derivatives: `_foreach_addcdiv` of
-    PyTorch 2.13 fails for some shapes.
+    With gradients disabled it is one call for the whole list (`torch._foreach_add` for `torch.add`): one kernel on a
+    GPU, the same bits as one call per tensor on a CPU. With gradients enabled it is one call per tensor, because
+    `_foreach_addcdiv` of PyTorch 2.13 fails to differentiate some shapes.
 
-    >>> each(torch.add, [torch.ones(1), torch.zeros(1)], [torch.ones(1), torch.ones(1)], alpha=2)
-    [tensor([3.]), tensor([2.])]
+    Example:
+        >>> each(torch.add, [torch.ones(1), torch.zeros(1)], [torch.ones(1), torch.ones(1)], alpha=2)
+        [tensor([3.]), tensor([2.])]
     """
     if not torch.is_grad_enabled():
         return list(getattr(torch, f"_foreach_{operation.__name__}")(*arguments, **options))
@@ -43,9 +44,9 @@ def each(
 def each_(
     operation: Callable[..., torch.Tensor], first: TensorList, *arguments: TensorList | float, **options: float
 ) -> TensorList:
-    """Apply a function as `each` does, in place: nothing else may need the tensors of the first list any more.
+    """Apply a function as `each` does, but in place on `first`, whose old values must not be needed any more.
 
-    Where derivatives are followed the first list stays as it is, and new tensors are returned.
+    With gradients enabled `first` does not change, and new tensors are returned.
     """
     if torch.is_grad_enabled():
         return each(operation, first, *arguments, **options)
@@ -58,17 +59,17 @@ class Rule:
     """An optimiser.
 
     Attributes:
-        name: What recipes call it.
-        description: One line for a person.
+        name: Its name in recipes.
+        description: One line for users.
         update: `update(settings, rate, step, parameters, gradients, slots)` returns the parameters and slots after
-            update `step` of these parameters, counted from 1. Slots that were never written are zero. Parameters and
-            slots may be overwritten by `each_`, and by nothing else; gradients may not. A parameter may not depend on
-            which others are in the list.
-        slots: Names of the slots that the rule keeps per parameter under these settings. Gradients arrive in the first
-            one first: it is a weighted sum of all gradients so far.
+            update `step` of these parameters, counted from 1. Slots that were never written are zero. Only `each_` may
+            overwrite parameters and slots; nothing may overwrite gradients. The result for a parameter must not depend
+            on which others are in the list.
+        slots: Names of the slots that the rule keeps per parameter under these settings. The first slot is a weighted
+            sum of all gradients so far.
         mean: The factor that makes the first slot, after this many updates, a weighted mean of gradients.
         own_settings: Settings of a recipe that this rule reads and some others do not.
-        counts: Whether `update` depends on `step`, so that saved positions hold the count.
+        counts: Whether `update` depends on `step`, so that checkpoints hold the count.
     """
 
     name: str

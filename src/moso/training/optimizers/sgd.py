@@ -1,4 +1,4 @@
-"""Stochastic gradient descent with momentum, as `torch.optim.SGD` has it.
+"""Stochastic gradient descent with momentum, with the arithmetic of `torch.optim.SGD`.
 
     g <- g + weight_decay p
     v <- momentum v + g                                (the first v is the first g)

@@ -69,11 +69,9 @@ def test_the_loop_of_the_docs_gives_the_scores_of_the_run(small_run):
     assert label == run.table()["label"][7].as_py()
 
 
-def test_scores_of_a_real_run_equal_brute_force_in_float64(small_run):
-    """Batch-norm, momentum, augmentation, label noise: plain autograd from what the run left, one sample at a time."""
-    run = carried_out(small_run(model="convnet-w4", partitions=5, label_noise=0.2, augmentation="crop"))
-    net, data, indices = run.build_model().double().eval(), run.dataset("train"), run.partitions()[2]
-    trajectory, total = run.trajectory(2), np.zeros(len(indices))
+def brute_force(run, part, net, data, indices, parameters):
+    """Proposition 1.1 for a partition, by plain autograd one sample at a time, with the gradients of `parameters`."""
+    trajectory, total = run.trajectory(part), np.zeros(len(indices))
     N, T = len(indices), trajectory.total_steps
     for point in trajectory:
         point.load_into(net)
@@ -81,11 +79,18 @@ def test_scores_of_a_real_run_equal_brute_force_in_float64(small_run):
         for index in indices:
             inputs, label = data[int(index)]
             loss = F.cross_entropy(net(inputs.double()[None]), torch.tensor([label]))
-            rows.append(torch.cat([part.flatten() for part in torch.autograd.grad(loss, list(net.parameters()))]))
+            rows.append(torch.cat([part.flatten() for part in torch.autograd.grad(loss, parameters)]))
         gradients = torch.stack(rows)
         others = (gradients.sum(0) - gradients) / (N - 1)
         total += point.learning_rate * (others * gradients).sum(1).numpy()
-    expected = total * T / N / len(trajectory)
+    return total * T / N / len(trajectory)
+
+
+def test_scores_of_a_real_run_equal_brute_force_in_float64(small_run):
+    """Batch-norm, momentum, augmentation, label noise: plain autograd from what the run left, one sample at a time."""
+    run = carried_out(small_run(model="convnet-w4", partitions=5, label_noise=0.2, augmentation="crop"))
+    net, data, indices = run.build_model().double().eval(), run.dataset("train"), run.partitions()[2]
+    expected = brute_force(run, 2, net, data, indices, list(net.parameters()))
     assert np.abs(run.scores()["moso"][indices] - expected).max() <= 1e-4 * np.abs(expected).max()
 
 
@@ -161,19 +166,7 @@ def test_the_last_layer_alone_is_an_option(small_run):
     run = scored(small_run(parameters="head", partitions=5))
     net, data, indices = run.build_model().double().eval(), run.dataset("train"), run.partitions()[1]
     *_, last = (module for module in net.modules() if isinstance(module, torch.nn.Linear))
-    trajectory, total = run.trajectory(1), np.zeros(len(indices))
-    N, T = len(indices), trajectory.total_steps
-    for point in trajectory:
-        point.load_into(net)
-        rows = []
-        for index in indices:
-            inputs, label = data[int(index)]
-            loss = F.cross_entropy(net(inputs.double()[None]), torch.tensor([label]))
-            rows.append(torch.cat([part.flatten() for part in torch.autograd.grad(loss, list(last.parameters()))]))
-        gradients = torch.stack(rows)
-        others = (gradients.sum(0) - gradients) / (N - 1)
-        total += point.learning_rate * (others * gradients).sum(1).numpy()
-    expected = total * T / N / len(trajectory)
+    expected = brute_force(run, 1, net, data, indices, list(last.parameters()))
     assert np.abs(run.scores()["moso"][indices] - expected).max() <= 1e-4 * np.abs(expected).max()
 
 

@@ -178,7 +178,8 @@ def _swept_slowly(point: Point, plan: Plan, batch: Any, total: Tensors, norms: T
     kept: dict[str, list[torch.Tensor]] = {name: [] for name in plan.others if keeps}
     for gradients in plan.slow(point.only(plan.others), batch):
         for name, gradient in gradients.items():
-            pieces[name].append(wide(squares(gradient)))
+            # Squares of half-precision numbers would overflow or vanish.
+            pieces[name].append(wide(squares(wide(gradient) if gradient.dtype.itemsize < 4 else gradient)))
             total[name] += gradient.sum(0)
             if keeps:
                 kept[name].append(gradient)

@@ -50,12 +50,13 @@ class Normalisation:
     std: tuple[float, ...] = ()
 
     @classmethod
-    def measure(cls, reader: Reader, limit: int = 50_000) -> "Normalisation":
+    def measure(cls, reader: Reader, limit: int = 50_000, *, one_scale: bool = False) -> "Normalisation":
         """Measure mean and standard deviation per channel.
 
         Args:
             reader: Inputs of the training split.
             limit: Most inputs to use, drawn by address; at most 2,000 if inputs are decoded when read.
+            one_scale: Give all channels one deviation, the root of the mean of their variances.
 
         Example:
             >>> from moso.data.readers import MemoryReader
@@ -77,6 +78,8 @@ class Normalisation:
             seen += values.shape[0] * values.shape[2]
         mean = total / seen
         std = np.sqrt(np.maximum(squares / seen - np.square(mean), 0.0))
+        if one_scale:
+            std[:] = np.sqrt(np.square(std).mean())
         std[std < 1e-6] = 1.0  # a constant channel would only amplify rounding noise when divided by its deviation
         return cls(tuple(mean.tolist()), tuple(std.tolist()))
 

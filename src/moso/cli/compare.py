@@ -9,6 +9,7 @@ from moso import errors
 from moso.analysis.comparison import comparison
 from moso.analysis.estimate import estimate
 from moso.analysis.verdict import verdict_of
+from moso.analysis.wording import count_of
 from moso.cli.configuration_flags import RunSettings
 from moso.cli.executor_options import ExecutorOptions
 from moso.cli.flags import DryRun, with_flags
@@ -19,7 +20,6 @@ from moso.evaluation.baselines import BASELINES
 from moso.report.comparison.compare_files import write_comparison
 from moso.report.comparison.compare_tables import main_tables, tables
 from moso.report.page.page import write_report
-from moso.report.wording import count_of
 from moso.results.reading import Run
 from moso.run.stages import check_own
 from moso.run.stages import compare as carry_out

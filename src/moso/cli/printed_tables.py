@@ -9,9 +9,9 @@ from rich.table import Table
 from moso.analysis.costs import costs
 from moso.analysis.estimate import Estimate
 from moso.analysis.verdict import Verdict, verdict_of
+from moso.analysis.wording import duration
 from moso.report.run_views import ordered_lines
 from moso.report.text_table import TextTable
-from moso.report.wording import duration
 from moso.results.reading import Run
 from moso.run.job import Job
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from moso.analysis.wording import count_of
 from moso.evaluation.standings import Row, is_method
-from moso.report.wording import count_of
 
 
 def best_of(rows: Sequence[Row]) -> list[Row]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from moso.analysis.costs import costs
 from moso.analysis.verdict import verdict_of
+from moso.analysis.wording import SEVERAL, count_of, data_name, duration, percent
 from moso.configuration import Configuration
 from moso.evaluation.paired import Verdict
 from moso.evaluation.standings import RANDOM, Row, is_method
@@ -12,7 +13,6 @@ from moso.evaluation.summary import FULL, Line
 from moso.methods import methods
 from moso.report.findings import tally
 from moso.report.run_views import best_rows, ordered_lines, selector_key, with_unique_names
-from moso.report.wording import SEVERAL, count_of, data_name, duration, percent
 from moso.results.reading import Run
 
 _VERDICTS: dict[Verdict, str] = {

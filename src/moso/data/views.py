@@ -6,6 +6,7 @@ A view is also a map-style dataset: `view[i]` is one sample of its first epoch.
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -94,7 +95,13 @@ class Normalisation:
         if not self.mean:
             return tensor
         shape = (1, -1, 1, 1) if inputs.ndim == 4 else (1, *inputs.shape[1:])
-        return tensor.sub_(torch.tensor(self.mean).view(shape)).div_(torch.tensor(self.std).view(shape))
+        mean, std = self._tensors
+        return tensor.sub_(mean.view(shape)).div_(std.view(shape))
+
+    @cached_property
+    def _tensors(self) -> tuple[torch.Tensor, torch.Tensor]:
+        # Made once: for a thousand features, making them per batch takes half as long as a step of a linear network.
+        return torch.tensor(self.mean), torch.tensor(self.std)
 
 
 @dataclass(frozen=True)

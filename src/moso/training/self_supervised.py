@@ -14,7 +14,6 @@ Source: Chen et al., A Simple Framework for Contrastive Learning of Visual Repre
 
 import copy
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from moso import errors
+from moso.batch import Batch
 from moso.data.views import View
 from moso.gradients import Loss
 from moso.models import build_model, classifier_head
@@ -51,7 +51,7 @@ def nt_xent(temperature: float = TEMPERATURE) -> Loss:
         tensor([0.0130, 0.0130])
     """
 
-    def loss(model: nn.Module, batch: Any) -> torch.Tensor:
+    def loss(model: nn.Module, batch: Batch) -> torch.Tensor:
         first, second = batch
         count = len(first)
         z = F.normalize(model(torch.cat([first, second])).float(), dim=1)

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from moso import errors
+from moso.batch import Batch
 from moso.gradients.engine import TimeStep
 from moso.gradients.fitting import Fitting
 from moso.gradients.layers import Call, Layout
@@ -190,7 +191,7 @@ def head_of(point: Point, layer: str | None = None) -> Point:
     return point.only([name for name in (f"{prefix}weight", f"{prefix}bias") if name in point.trained])
 
 
-def _check(head: Point, batch: Any) -> None:
+def _check(head: Point, batch: Batch) -> None:
     """Check that samples do not mix, and that the two factors of the layer give autograd's gradient."""
     plan = ensure(head, knowledge_of(head, batch), batch)
     name = next(iter(head.trained))
@@ -200,7 +201,7 @@ def _check(head: Point, batch: Any) -> None:
         )
 
 
-def _factors(head: Point, batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
+def _factors(head: Point, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
     name, count, seen = next(iter(head.trained)), batch_length(batch), list[tuple[torch.Tensor, torch.Tensor]]()
 
     def visit(call: Call, b: torch.Tensor) -> None:

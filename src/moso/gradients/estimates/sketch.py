@@ -13,12 +13,12 @@ score's `(N dot - |s_z|^2) / (N - 1)` is the mean of `s_z . s_j` over the other 
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
 
 from moso import errors
+from moso.batch import Batch
 from moso.gradients.derived_tensors import back_to_parameters
 from moso.gradients.engine import TimeStep
 from moso.gradients.estimates.projection import Projection, shares
@@ -131,7 +131,7 @@ def _swept(point: Point, batches: Batches, projections: Mapping[str, Projection]
             yield from fitting.pieces(batch, lambda piece: _sketched(point, plan, projections, piece))  # noqa: B023
 
 
-def _sketched(point: Point, plan: Plan, projections: Mapping[str, Projection], batch: Any) -> Tensors:
+def _sketched(point: Point, plan: Plan, projections: Mapping[str, Projection], batch: Batch) -> Tensors:
     count = batch_length(batch)
     found = {name: value.new_zeros(count, projections[name].size) for name, value in point.trained.items()}
     leaves = {name: point.trained[name].detach().requires_grad_() for name in plan.routes.layouts}

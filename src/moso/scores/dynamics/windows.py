@@ -5,16 +5,17 @@ epochs.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from moso.columns import Array
 
 CHUNK = 65_536
 OfSamples = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 
-def over_samples(column: NDArray[Any], of: OfSamples, chunk: int = CHUNK) -> NDArray[np.float64]:
+def over_samples(column: Array, of: OfSamples, chunk: int = CHUNK) -> NDArray[np.float64]:
     """Apply `of` to chunks of samples and concatenate the results.
 
     Args:

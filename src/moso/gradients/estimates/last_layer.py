@@ -136,17 +136,11 @@ def last_layer_gradients(point: Point, batches: Batches, layer: str | None = Non
 def last_layer_time_step(point: Point, batches: Batches, groups: Groups = (), layer: str | None = None) -> TimeStep:
     """Compute a time step of the last layer alone, in one forward pass over the data.
 
-    `in + out` numbers per sample are kept until the mean is known.
+    `in + out` numbers per sample are kept until the mean is known. The other arguments, and the errors, are those of
+    `last_layer_gradients`.
 
     Args:
-        point: The network.
-        batches: Returns an iterable over the batches.
         groups: Groups of all differentiated parameters.
-        layer: Name of the linear layer; by default the classifier.
-
-    Raises:
-        DataEmpty: There is no sample.
-        ModelUnsuitable: The layer is no plain linear layer, is frozen, or is applied more than once per sample.
 
     Example:
         >>> from moso.tasks import cross_entropy

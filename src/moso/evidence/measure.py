@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from moso import errors
+from moso.batch import Batch
 from moso.data.views import View, load, split_evenly
 from moso.errors import SampleError
 from moso.evidence.estimators import Estimator, EstimatorName, Load, as_estimator
@@ -176,7 +177,7 @@ def prepared(
     check_finite_state(state, point.step)
     at = Point.of(model, loss, state, _moving(point, parameters))
 
-    def batches(chosen: NDArray[np.int64]) -> Iterator[Any]:
+    def batches(chosen: NDArray[np.int64]) -> Iterator[Batch]:
         plan = split_evenly(chosen, size)
         for members, batch in zip(plan, load(view, plan, point.epoch, loader_workers), strict=True):
             yield as_batch(batch, view, members, point.epoch)
@@ -190,7 +191,7 @@ def prepared(
     return at, batches
 
 
-def as_batch(batch: Any, view: View, members: NDArray[np.int64], epoch: int) -> Any:
+def as_batch(batch: Batch, view: View, members: NDArray[np.int64], epoch: int) -> Any:
     """Return the batch of these positions; a batch that cannot be sliced is wrapped and collates its samples again."""
     if is_sliceable(batch, len(members)):
         return batch

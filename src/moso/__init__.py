@@ -57,7 +57,16 @@ _HOMES = {
     "Score": "moso.scores",
     **dict.fromkeys(("Keep", "Selector", "select", "select_stream"), "moso.selection"),
     **dict.fromkeys(
-        ("Classification", "MultiLabel", "OwnTask", "PerSample", "Regression", "Task", "cross_entropy", "squared_error"),
+        (
+            "Classification",
+            "MultiLabel",
+            "OwnTask",
+            "PerSample",
+            "Regression",
+            "Task",
+            "cross_entropy",
+            "squared_error",
+        ),
         "moso.tasks",
     ),
 }

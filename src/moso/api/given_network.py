@@ -70,4 +70,3 @@ def check_network(model: nn.Module) -> None:
         )
     if not any(one.requires_grad for one in model.parameters()):
         raise errors.ModelUnsuitable("the network has no trainable parameter; set requires_grad on those to train")
-

@@ -177,8 +177,10 @@ def _samples(given: Given, quiet: Given, task: Task, asked: Asked) -> Samples:
             )
         answers = []
     task, targets = task.read(answers) if task.answers_are_read else (task, unread(given.count))
-    beside = task.answers_are_read and asked.takes_pairs and (
-        not quiet.pairs or (labels is not None and task.answers_are_classes) or is_names(answers)
+    beside = (
+        task.answers_are_read
+        and asked.takes_pairs
+        and (not quiet.pairs or (labels is not None and task.answers_are_classes) or is_names(answers))
     )
     return UserSamples(
         _with_tensors(given, asked),
@@ -244,7 +246,7 @@ def labels_argument(labels: Any, data: Any) -> tuple[Any, str | None]:
         return labels, None
     named = isinstance(data, Mapping) or hasattr(data, "column_names") or hasattr(data, "columns")
     if not named and not (hasattr(data, "__getitem__") and len(data) and isinstance(data[0], Mapping)):
-        raise errors.WrongType(f"labels={labels!r} names a column, and the data has no names; give the labels themselves")
+        raise errors.WrongType(
+            f"labels={labels!r} names a column, and the data has no names; give the labels themselves"
+        )
     return None, labels
-
-

@@ -175,4 +175,3 @@ def asked_settings(config: PruneConfig | None, keywords: Mapping[str, Any]) -> d
     for name in sorted(first.keys() & second.keys()):
         raise errors.SettingsConflict(f"{name} is given twice, in config= and as a keyword; give it once")
     return {**first, **second}
-

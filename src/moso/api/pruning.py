@@ -128,7 +128,9 @@ def prune(
     column, label = labels_argument(labels, splits.get("train", train_set))
     own_risk = None if isinstance(risk, str) else risk
     with shown_progress(progress) as bars:
-        asked = Asked(task, None if loss is cross_entropy else loss, metric, collate, column, label, bars, loader_workers)
+        asked = Asked(
+            task, None if loss is cross_entropy else loss, metric, collate, column, label, bars, loader_workers
+        )
         given = asked.look_at(splits.get("train", train_set), read_answers=score_set is None and column is None)
         share = asked_ratio(ratio, keep, given.count)
         data = _data(given, score_set, _others(splits, test_set, validation_set, risk), asked)

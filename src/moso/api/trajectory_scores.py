@@ -216,7 +216,9 @@ def _trajectory(given: object, total_steps: int | None) -> Trajectory:
 
 def _network(model: object, device: str | None) -> nn.Module:
     if not isinstance(model, nn.Module):
-        raise errors.WrongType(f"model is of type {type(model).__name__} and no nn.Module; score needs the network itself")
+        raise errors.WrongType(
+            f"model is of type {type(model).__name__} and no nn.Module; score needs the network itself"
+        )
     network = as_network(model)
     check_network(network)
     if device is not None:

@@ -61,9 +61,7 @@ def network_inputs(batch: Any, answer_key: str | None = None) -> Any:
     """
     if isinstance(batch, Mapping):
         answers = (answer_key,) if answer_key else _ANSWER_KEYS
-        parts = {
-            name: part for name, part in batch.items() if name not in answers and isinstance(part, torch.Tensor)
-        }
+        parts = {name: part for name, part in batch.items() if name not in answers and isinstance(part, torch.Tensor)}
         if not parts:
             raise errors.WrongType(
                 f"items have no tensor beside their label (they have: {', '.join(map(str, batch))}); "

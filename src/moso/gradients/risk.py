@@ -7,7 +7,6 @@ number.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -63,7 +62,7 @@ class SampleRisk:
     @classmethod
     def of(
         cls,
-        data: Any,
+        data: object,
         positions: Sequence[int] | None = None,
         weights: Sequence[float] | None = None,
         *,

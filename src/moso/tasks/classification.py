@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
 from moso import errors
+from moso.batch import Batch
 from moso.tasks.label_noise import add_label_noise
-from moso.tasks.metric import ACCURACY, Batch, Metric
+from moso.tasks.metric import ACCURACY, Metric
 from moso.tasks.task import Answers, Task
 
 
@@ -168,8 +169,10 @@ def is_names(answers: ArrayLike) -> bool:
         (True, False)
     """
     array = np.asarray(answers)
-    return array.ndim == 1 and (array.dtype.kind in "UT" or array.dtype == object) and all(
-        isinstance(one, str) for one in array.tolist()
+    return (
+        array.ndim == 1
+        and (array.dtype.kind in "UT" or array.dtype == object)
+        and all(isinstance(one, str) for one in array.tolist())
     )
 
 

@@ -171,4 +171,3 @@ def is_text(kind: pa.DataType) -> bool:
     """Return whether a column holds texts."""
     views = getattr(pa.types, "is_string_view", lambda _: False)
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or views(kind))
-

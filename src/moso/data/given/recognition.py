@@ -104,4 +104,3 @@ def splits_of(data: Any) -> dict[str, Any]:
     test = next((data[name] for name in _TESTS if name in data), None)
     found = {"train": data["train"], "test": test, "validation": data.get("validation", data.get("valid"))}
     return {name: split for name, split in found.items() if split is not None}
-

@@ -65,8 +65,7 @@ def check_network(model: nn.Module) -> None:
     half = [name for name, one in model.named_parameters() if one.dtype in (torch.float16, torch.bfloat16)]
     if half:
         raise errors.ModelUnsuitable(
-            f"parameter {half[0]} is in half precision, in which scores drown in rounding; give model.float() (training "
-            "in half precision is retraining={'precision': 'bfloat16'})"
+            f"parameter {half[0]} is in half precision, in which scores drown in rounding; give model.float()"
         )
     if not any(one.requires_grad for one in model.parameters()):
         raise errors.ModelUnsuitable("the network has no trainable parameter; set requires_grad on those to train")

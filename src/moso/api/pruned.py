@@ -15,9 +15,8 @@ from moso import errors
 from moso.analysis.verdict import Verdict, verdict_of
 from moso.data.given import look_at, splits_of
 from moso.report.page.page import write_report
+from moso.results.manifest import PrunedNote
 from moso.results.reading import Run
-
-NOTE = "pruned"
 
 
 class Pruned:
@@ -53,8 +52,8 @@ class Pruned:
         self._take = take
 
     def __repr__(self) -> str:
-        note = self.run.manifest.get(NOTE, {})
-        place = "a temporary folder" if note.get("temporary") else str(self.run.directory)
+        note = self.run.manifest["pruned"]
+        place = "a temporary folder" if note["temporary"] else str(self.run.directory)
         by = f"{note['method']} ({note['selector']})"
         return f"Pruned(kept {len(self.kept):,} of {len(self.scores):,} samples by {by}, in {place})"
 
@@ -142,7 +141,7 @@ class Pruned:
         except OSError as problem:
             raise errors.NotWritable(f"cannot write to {target}: {problem}") from problem
         copied = Run.open(target)
-        copied.directory.note(**{NOTE: {**copied.manifest[NOTE], "temporary": False}})
+        copied.directory.note(pruned={**copied.manifest["pruned"], "temporary": False})
         return target
 
     @classmethod
@@ -157,23 +156,23 @@ class Pruned:
             MosoError: ``not-a-run``; ``data-changed`` if `train_set` is not the data that was pruned.
         """
         run = Run.open(path)
-        note = run.manifest.get(NOTE)
+        note = run.manifest.get("pruned")
         if note is None:
             raise errors.NotARun(f"{path} was not written by moso.prune; open it with moso.Run.open")
         return cls._opened(run, None if train_set is None else _taking(train_set, note))
 
     @classmethod
     def _opened(cls, run: Run, take: Callable[..., Any] | None) -> "Pruned":
-        note = run.manifest[NOTE]
+        note = run.manifest["pruned"]
         kept = run.kept(note["method"], note["ratio"], note["selector"])
         found = run.scores().get(note["score"]) if note["score"] else None
         samples = int(run.manifest["dataset"]["train"])
         return cls(run, kept, np.full(samples, np.nan) if found is None else found, take)
 
 
-def _taking(data: Any, note: dict[str, Any]) -> Callable[..., Any]:
+def _taking(data: Any, note: PrunedNote) -> Callable[..., Any]:
     splits = splits_of(data)
-    given = look_at(splits.get("train", data), label=note.get("label"), as_items=note["items"], read_answers=False)
+    given = look_at(splits.get("train", data), label=note["label"], as_items=note["items"], read_answers=False)
     if given.fingerprint() != note["data"]:
         raise errors.DataChanged(
             f"train_set is not the data that was pruned: {given.count} samples with other content; give that data"

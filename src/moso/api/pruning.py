@@ -16,7 +16,7 @@ from moso.api.given_network import Model, network_builder
 from moso.api.given_samples import Asked, as_met, labels_argument, other_samples, training_samples
 from moso.api.progress_bars import shown_progress
 from moso.api.prune_config import PruneConfig, PruneSettings, asked_settings
-from moso.api.pruned import NOTE, Pruned, taking
+from moso.api.pruned import Pruned, taking
 from moso.configuration import CUSTOM, Configuration
 from moso.configuration.resolved_method import ResolvedMethod
 from moso.data.dataset import DataSet
@@ -31,6 +31,7 @@ from moso.gradients import Loss, Risk, cross_entropy
 from moso.methods import Method, find_method, methods
 from moso.progress import Progress
 from moso.results.directory import RunDirectory
+from moso.results.manifest import PrunedNote
 from moso.results.reading import Run
 from moso.run.imported_scores import find_choices
 from moso.run.job import Job, Runtime
@@ -150,7 +151,7 @@ def prune(
             [choice] = find_choices(job, [configuration.choice(chosen, selector, own_score)])
             _check_start(model, choice, configuration)
             _perform(job, executor, choice, along)
-            directory.note(**{NOTE: _note(choice, share, out is None, given, asked)})
+            directory.note(pruned=_note(choice, share, out is None, given, asked))
             directory.push()
             return Pruned._opened(_run(directory, out is None), taking(train_set, given.take))
 
@@ -259,7 +260,7 @@ def _check_start(model: Any, choice: ResolvedMethod, configuration: Configuratio
         )
 
 
-def _note(choice: ResolvedMethod, share: float, temporary: bool, given: Given, asked: Asked) -> dict[str, Any]:
+def _note(choice: ResolvedMethod, share: float, temporary: bool, given: Given, asked: Asked) -> PrunedNote:
     """Return what the manifest keeps of the result, enough to load it again."""
     return {
         "method": choice.method,

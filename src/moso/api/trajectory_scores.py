@@ -231,7 +231,7 @@ def _network(model: object, device: str | None) -> nn.Module:
     return network
 
 
-def _risks(risk: object) -> dict[str, Risk]:
+def _risks(risk: Any) -> dict[str, Risk]:
     if risk is None:
         return {}
     named = dict(risk) if isinstance(risk, Mapping) else {"risk": risk}

@@ -25,7 +25,7 @@ class PairView:
         answer_key: Name of the answer in an item that is a mapping, if it is not one of the usual names.
 
     Example:
-        >>> rows = [{"x": torch.ones(2), "name": "a", "label": "cat"}, {"x": torch.ones(2), "name": "b", "label": "dog"}]
+        >>> rows = [{"x": torch.ones(2), "name": name, "label": "cat"} for name in ("a", "b")]
         >>> PairView(ItemView(rows), np.array([0, 1])).batch(np.array([1]))
         (tensor([[1., 1.]]), tensor([1]))
     """

@@ -47,8 +47,8 @@ class ForkedProcesses:
                     self.between()
                     own, process = _started(job, waiting.popleft())
                     at_work[own] = process
-                for own in multiprocessing.connection.wait(list(at_work)):
-                    assert isinstance(own, Connection)
+                ready = set(multiprocessing.connection.wait(list(at_work)))
+                for own in [own for own in at_work if own in ready]:
                     if self._is_done(own):
                         at_work.pop(own).join()
                         finished += 1

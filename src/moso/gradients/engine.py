@@ -214,14 +214,14 @@ def derivatives_along(
                 for found in fitting.pieces(batch, derivatives):
                     rows.add(found.numpy())
             seen += count
-    found = _by_direction(rows.done(), len(groups))
-    for direction, dots in zip(directions, found, strict=True):
+    products = _by_direction(rows.done(), len(groups))
+    for direction, dots in zip(directions, products, strict=True):
         if audit is not None and not audit.passes(point, groups, direction, dots, None):
             raise errors.NotDeterministic(
                 f"derivatives of {type(point.model).__name__} along a risk's gradient are not those of single samples; "
                 "is something in it random in evaluation mode?"
             )
-    return found
+    return products
 
 
 def _by_direction(rows: NDArray[np.float64], groups: int) -> list[NDArray[np.float64]]:

@@ -75,7 +75,7 @@ def answer_column(dataset: Any, key: str | None = None) -> list[Any] | None:
         parts = [answer_column(part, key) for part in dataset.datasets]
         return None if any(part is None for part in parts) else [one for part in parts for one in part or ()]
     if isinstance(dataset, TensorDataset):
-        return dataset.tensors[1].tolist() if len(dataset.tensors) == 2 else None  # type: ignore[no-any-return]
+        return dataset.tensors[1].tolist() if len(dataset.tensors) == 2 else None
     if hasattr(dataset, "column_names") and hasattr(dataset, "with_format"):
         names = [name for name in ((key,) if key else ANSWER_KEYS) if name in dataset.column_names]
         return list(dataset.with_format(None)[names[0]]) if names else None

@@ -41,15 +41,13 @@ def from_frame(frame: Any, label: str | None = None) -> Given:
     """
     where = f"the {type(frame).__module__.partition('.')[0]} frame"
     try:
-        if hasattr(frame, "iloc"):
-            table = pa.Table.from_pandas(frame, preserve_index=False)
-        else:
-            table = frame.to_arrow()
+        pandas = hasattr(frame, "iloc")
+        table = pa.Table.from_pandas(frame, preserve_index=False) if pandas else frame.to_arrow()
     except (pa.ArrowInvalid, pa.ArrowTypeError) as problem:
         raise errors.ColumnType(f"a column of {where} mixes types and cannot be read: {problem}") from problem
 
     def take(kept: Positions) -> Any:
-        return frame.iloc[kept] if hasattr(frame, "iloc") else frame[kept]
+        return frame.iloc[kept] if pandas else frame[kept]
 
     return from_table(table, {}, label, where, take)
 

@@ -31,7 +31,7 @@ def look_at(
     """Recognise a user's data.
 
     Args:
-        data: A pair of columns, a dictionary of columns, a frame, a Hugging Face dataset, a map-style dataset, a stream.
+        data: A pair or dictionary of columns, a frame, a Hugging Face dataset, a map-style dataset, a stream.
         label: Name of the column or entry of the answers; by default one of the usual names.
         as_items: Whether a loss or a collate function of the user's takes items as the dataset gives them.
         read_answers: Whether to look for the answers of a map-style dataset.
@@ -78,12 +78,13 @@ def _check(data: Any) -> None:
     """Refuse what users give in place of data, with what they may have meant."""
     if isinstance(data, str | Path):
         raise errors.WrongType(
-            f"{str(data)!r} is a name and not data; open it first, for example with torchvision.datasets.ImageFolder or "
+            f"{str(data)!r} is a name and not data; open it first, for example with torchvision's ImageFolder or with "
             "datasets.load_dataset"
         )
     if isinstance(data, DataLoader):
         raise errors.WrongType(
-            "a DataLoader shuffles and batches by itself; give its dataset (loader.dataset), and collate=loader.collate_fn"
+            "a DataLoader shuffles and batches by itself; give its dataset (loader.dataset), and its collate_fn as "
+            "collate="
         )
     if isinstance(data, torch.Tensor) or type(data).__module__ == "numpy":
         raise errors.WrongType(

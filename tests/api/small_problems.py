@@ -1,4 +1,4 @@
-"""Data of a few dozen samples in which one feature decides the class, and settings under which pruning takes a second."""
+"""Data of a few dozen samples, and settings under which pruning it takes a second."""
 
 from typing import Any
 

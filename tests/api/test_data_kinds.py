@@ -5,7 +5,6 @@ import io
 
 import numpy as np
 import pandas
-import polars
 import pytest
 import torch
 from PIL import Image
@@ -69,6 +68,7 @@ def test_string_labels(plain):
 
 
 def test_pandas_and_polars_frames(plain):
+    polars = pytest.importorskip("polars")
     rows, labels = table()
     columns = {f"x{number}": rows[:, number] for number in range(4)} | {"species": [NAMES[one] for one in labels]}
     for frame in (pandas.DataFrame(columns), polars.DataFrame(columns)):

@@ -93,17 +93,16 @@ def test_workers_give_the_same_bytes(tmp_path):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux copies a process with its data")
 def test_an_error_in_a_worker_is_the_callers():
-    more = {**WORK, "partitions": 3, "workers": 2}
-    assert (
-        code_of(lambda: moso.prune(table(), ratio=0.5, model=network, learning_rate=1e12, **more))
-        == "training-diverged"
-    )
+    more = {**FAST, "partitions": 3, "workers": 2}
+    assert code_of(lambda: moso.prune(table(), ratio=0.5, learning_rate=1e12, **more)) == "training-diverged"
 
     def broken(model, batch):
-        raise KeyError("mine")
+        if model.training:
+            raise KeyError("mine")
+        return model(batch[0])[:, 0]
 
-    with pytest.raises((RuntimeError, MosoError, KeyError), match="mine"):
-        moso.prune(table(), ratio=0.5, model=network, loss=broken, **more)
+    with pytest.raises(RuntimeError, match="mine"):
+        moso.prune(table(), ratio=0.5, loss=broken, **more)
 
 
 def test_where_workers_cannot_be_one_sentence_says_so(monkeypatch):

@@ -5,12 +5,14 @@ import pytest
 import torch
 from small_problems import FAST, table
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 import moso
 from moso.errors import MosoError
 
 ROWS, LABELS = table()
 NETWORK = nn.Linear(4, 3)
+WIDE = nn.Linear(5, 3)
 STATES = [(NETWORK.state_dict(), 0.1)]
 
 
@@ -37,10 +39,12 @@ USES = {
     "labels of another length": (pruned((ROWS, LABELS[:50])), "length-mismatch"),
     "one array without labels": (pruned(ROWS), "wrong-type"),
     "a path as data": (pruned("images/train"), "wrong-type"),
-    "a loader as data": (pruned(torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.zeros(4, 4)))), "wrong-type"),
+    "a loader as data": (pruned(DataLoader(TensorDataset(torch.zeros(4, 4)))), "wrong-type"),
     "an iterator as data": (pruned(iter([(ROWS[0], 0)])), "wrong-type"),
     "no data": (pruned(None), "wrong-type"),
-    "a network for other inputs": (scored(model=nn.Linear(5, 3), trajectory=[(nn.Linear(5, 3).state_dict(), 0.1)]), "network-failed"),
+    "a network for other inputs": (scored(model=WIDE, trajectory=[(WIDE.state_dict(), 0.1)]), "network-failed"),
+    "a network for other inputs to train": (pruned(model=WIDE), "network-failed"),
+    "a network with too few outputs to train": (pruned(model=nn.Linear(4, 2)), "model-unsuitable"),
     "a network without an output for a label": (
         scored(model=nn.Linear(4, 2), trajectory=[(nn.Linear(4, 2).state_dict(), 0.1)]), "model-unsuitable",
     ),
@@ -64,8 +68,9 @@ USES = {
         scored(loss=lambda model, batch: nn.functional.cross_entropy(model(batch[0]), batch[1])), "loss-invalid",
     ),
     "a percentage as ratio": (pruned(ratio=50), "ratio-out-of-range"),
+    "a setting of another type": (pruned(epochs="many"), "recipe-invalid"),
     "an unknown method": (pruned(method="mosso"), "unknown-name"),
-    "an unknown network": (pruned(model="resnet-18"), "model-name-invalid"),
+    "an unknown network": (pruned(model="resnet-18"), "unknown-name"),
     "a method object of another kind": (pruned(method=3), "wrong-type"),
     "a risk that is a number": (scored(risk=0.5), "wrong-type"),
     "no risk at all": (scored(risk={}), "setting-invalid"),

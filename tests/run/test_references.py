@@ -207,7 +207,7 @@ def test_out_of_sample_predictions_come_from_surrogates_that_did_not_see_the_sam
 
 def test_predictions_that_cannot_be_had_get_one_clear_sentence(small_run):
     job = small_run("seen", partitions=1)
-    with pytest.raises(MosoError, match="with 1 partition the only network sees all; give --partitions 2 or more"):
+    with pytest.raises(MosoError, match="with 1 partition the only network sees all"):
         gathered(job, frozenset({"predictions"}))
 
 

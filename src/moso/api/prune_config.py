@@ -99,7 +99,7 @@ class PruneConfig:
         embedding: Features for ssp: `trained`, a file, or `timm:NAME`.
         min_per_class: Samples that every class keeps at least.
         baselines: What is retrained beside the methods at equal cost: `rs2`, `full-fewer-steps`.
-        tolerance: Points that pruning may cost, overall and in any class, to count as free in the verdict; 1 by default.
+        tolerance: Points that pruning may cost, overall and in any class, to count as free in the verdict.
         settings: Settings of selectors and scores by name, such as ``{"coverage": {"cut": 0.2}}``.
         seed: First seed.
         seeds: Number of seeds; each repeats the whole pipeline. 1 by default.

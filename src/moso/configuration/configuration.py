@@ -225,7 +225,7 @@ class Configuration(BaseModel):
             check_in_run(self.surrogate)
         if self.risk != "train" and self.estimator != "exact":
             raise errors.SettingsConflict(
-                f"--risk {self.risk} is differentiated exactly; it does not go with estimator {self.estimator}"
+                f"risk {self.risk!r} is differentiated exactly; it does not go with estimator {self.estimator}"
             )
         if self.view == "training" and (self.estimator == IN_RUN or self.shard_size):
             other = (
@@ -234,12 +234,12 @@ class Configuration(BaseModel):
             raise errors.SettingsConflict(f"view = 'training' does not go with {other}; leave one of the two out")
         if self.shard_size and (self.estimator != "exact" or self.risk != "train"):
             raise errors.SettingsConflict(
-                f"shard_size = {self.shard_size} splits the exact scoring by the training risk; leave --shard-size out "
+                f"shard_size = {self.shard_size} splits the exact scoring by the training risk; leave it out "
                 f"with estimator {self.estimator!r} and risk {self.risk!r}"
             )
         if self.risk != "train" and self.probes:
             raise errors.SettingsConflict(
-                f"probes = {self.probes}: only the training risk has a self term to probe; leave --probes out"
+                f"probes = {self.probes}: only the training risk has a self term to probe; leave it out"
             )
 
     def to_toml(self) -> str:
@@ -312,7 +312,7 @@ class Configuration(BaseModel):
         if score is not None and score.least_epochs > self.surrogate.epochs:
             return (
                 f"score {score.name!r} compares epochs and needs at least {score.least_epochs}, but surrogates are "
-                f"trained for {self.surrogate.epochs}; give --epochs"
+                f"trained for {self.surrogate.epochs}; train longer (epochs)"
             )
         return choice.problem()
 

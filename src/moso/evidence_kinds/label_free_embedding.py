@@ -81,7 +81,7 @@ class LabelFreeEmbedding(NotedFeatures):
             return None
         return (
             f"method {method!r} trains an embedding on pictures, and {settings.dataset} has none; "
-            "give --embedding FILE with features"
+            "name a file of features as embedding"
         )
 
     def check(self, settings: RunSettings, train: Samples) -> None:
@@ -89,7 +89,7 @@ class LabelFreeEmbedding(NotedFeatures):
         if settings.embedding == TRAINED and len(train.shape) != 3:
             raise errors.PicturesRequired(
                 f"an embedding is trained on pictures, but inputs are of shape {train.shape}; "
-                "give --embedding FILE with features"
+                "name a file of features as embedding"
             )
 
 

@@ -22,7 +22,7 @@ from PIL import Image
 from torch.utils.data import default_collate
 
 from moso import errors
-from moso.columns import take
+from moso.columns import Array, take
 from moso.data.augment import Augmentation
 from moso.data.readers import MemoryReader, Reader, check_finite
 from moso.data.tokenizer import TextReader
@@ -171,7 +171,7 @@ class StoredSamples(_Answered):
 
     @classmethod
     def from_arrays(
-        cls, inputs: Any, answers: Any, task: Task | None = None, ids: Sequence[Any] | None = None
+        cls, inputs: object, answers: object, task: Task | None = None, ids: Sequence[object] | None = None
     ) -> "StoredSamples":
         """Build samples in memory.
 
@@ -279,7 +279,7 @@ def _taken_ids(ids: pa.Array, positions: NDArray[np.int64]) -> pa.Array:
     return ids.take(pa.array(positions))
 
 
-def _plain_array(part: Any) -> NDArray[Any]:
+def _plain_array(part: object) -> Array:
     return np.asarray(part.detach().cpu() if isinstance(part, torch.Tensor) else part)
 
 

@@ -2,13 +2,12 @@
 
 import hashlib
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from moso.columns import take
+from moso.columns import Array, take
 from moso.randomness import generator
 
 
@@ -22,7 +21,7 @@ class MappedReader:
         (2, [[4.0, 5.0]])
     """
 
-    inputs: NDArray[Any]
+    inputs: Array
     rows: NDArray[np.int64] | None = None
     streamed = False
 

@@ -67,7 +67,7 @@ def test_opening_twice_gives_the_same_data():
         (np.zeros((2, 1)), [0, 0.5], "not a whole number"),
         (np.zeros((2, 1)), [0, float("nan")], "missing"),
         (np.zeros((2, 1)), [0, -1], "out of range"),
-        (np.zeros((2, 1)), ["a", "b"], "must be whole numbers"),
+        (np.zeros((2, 1)), [None, "b"], "must be whole numbers"),
         (np.array([["a"], ["b"]]), [0, 1], "inputs must be numbers"),
     ],
 )

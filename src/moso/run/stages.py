@@ -184,8 +184,8 @@ def select_stage(job: Job, choices: Sequence[Chosen] = (), ratios: Sequence[floa
                         seed=seed,
                         ids=train.ids.to_numpy(zero_copy_only=False),
                         min_per_class=choice.min_per_class,
-                        keep=decided.keep,
-                        drop=decided.drop,
+                        always_keep=decided.keep,
+                        always_drop=decided.drop,
                         settings=choice.settings.model_dump(),
                         **given,
                     )

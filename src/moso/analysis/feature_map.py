@@ -77,9 +77,7 @@ def _tsne(rows: NDArray[np.float32]) -> NDArray[np.float32]:
         return np.asarray(TSNE(**settings, **{name: _ITERATIONS}).fit_transform(rows), dtype=np.float32)
 
 
-def _among(
-    rows: NDArray[np.float32], anchors: NDArray[np.float32], places: NDArray[np.float32]
-) -> NDArray[np.float32]:
+def _among(rows: NDArray[np.float32], anchors: NDArray[np.float32], places: NDArray[np.float32]) -> NDArray[np.float32]:
     squared = np.square(rows).sum(axis=1)[:, None] - 2 * rows @ anchors.T + np.square(anchors).sum(axis=1)
     count = min(_NEAREST, len(anchors))
     near = np.argpartition(squared, count - 1, axis=1)[:, :count]

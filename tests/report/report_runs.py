@@ -121,7 +121,7 @@ class Elements(HTMLParser):
 
 
 def table_with_copies(tmp_path: Path) -> dict[str, Any]:
-    """The settings of a run over rows of numbers: every tenth row is a copy of the row before it, three are far away."""
+    """The settings of a run over rows of numbers: every tenth is a copy of the one before it, three are far away."""
     draw = np.random.default_rng(0)
     labels = np.arange(240) % 3
     values = (draw.normal(size=(240, 6)) + 4 * np.eye(6)[labels]).astype(np.float32)

@@ -150,6 +150,6 @@ def _share(what: str, there: int, count: int) -> str:
     if there == count:
         return ""
     return (
-        f"{what} of {there:,} of {count:,} samples are in this file, for its size: those in doubt (labels, near-duplicates, "
-        "outliers), both ends of the score, and a draw from every class. moso explore RUN shows all."
+        f"{what} of {there:,} of {count:,} samples are in this file, for its size: those in doubt (labels, "
+        "near-duplicates, outliers), both ends of the score, and a draw from every class. moso explore RUN shows all."
     )

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moso.analysis.run_features import run_features
+from moso.analysis.verdict import verdict_of
 from moso.data.samples import id_keys
 from moso.errors import MosoError
 from moso.methods import find_method
-from moso.report.findings import headline_comparison
 from moso.report.page.agreement import class_accuracy, score_agreement
 from moso.report.page.doubt_columns import doubt_columns
 from moso.report.page.feature_columns import feature_columns
@@ -23,7 +23,7 @@ from moso.report.page.sample_history import evidence_columns
 from moso.report.page.sample_preview import SamplePreview
 from moso.report.page.thumbnails import by_importance
 from moso.report.page.training_curves import training
-from moso.report.run_views import best_rows, selector_key
+from moso.report.run_views import selector_key
 from moso.results.reading import Run
 from moso.version import __version__
 
@@ -155,8 +155,8 @@ def _methods(run: Run, about: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _choice(run: Run) -> dict[str, Any]:
-    """Return the choice that the page opens with: the best pair, at the ratio of the headline."""
+    """Return the choice that the page opens with: the best pair, at the ratio of the verdict."""
     method, selector = main_pair(run)
-    best = best_rows(run)
-    ratio = headline_comparison(best)[0].entry.ratio if best else run.configuration.ratios[0]
+    told = verdict_of(run).ratio
+    ratio = run.configuration.ratios[0] if told is None else told
     return {"method": method, "selector": selector, "ratio": ratio}

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from moso.analysis.wording import count_of
 from moso.report.page.content import Content
 from moso.report.page.page_columns import Block, Column, smallest
 from moso.report.page.thumbnails import NO_TILE, make_album
-from moso.report.wording import count_of
 
 # The largest share of the page for per-sample curves, which are packed before pictures.
 _HISTORIES = 0.3

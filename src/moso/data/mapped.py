@@ -2,12 +2,11 @@
 
 import hashlib
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.columns import take
+from moso.columns import Array, take
 from moso.randomness import generator
 
 
@@ -21,7 +20,7 @@ class MappedReader:
         (2, [[4.0, 5.0]])
     """
 
-    inputs: NDArray[Any]
+    inputs: Array
     rows: NDArray[np.int64] | None = None
     streamed = False
 

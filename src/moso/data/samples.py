@@ -22,7 +22,7 @@ from PIL import Image
 from torch.utils.data import default_collate
 
 from moso import errors
-from moso.columns import take
+from moso.columns import Array, take
 from moso.data.augment import Augmentation
 from moso.data.readers import MemoryReader, Reader, check_finite
 from moso.data.tokenizer import TextReader
@@ -151,6 +151,8 @@ class StoredSamples(_Answered):
         normalisation: Normalisation of the inputs.
         target_normalisation: Normalisation of the answers.
         groups: Class indices that the user gave beside the answers, `[n]`.
+        one_scale: Whether all numbers of an input are divided by one common deviation and not each by its own. The
+            axes of a network's features differ in length because they differ in what they say.
 
     Example:
         >>> samples = StoredSamples.from_arrays(np.zeros((4, 1, 8, 8), dtype=np.uint8), [0, 1, 0, 1])
@@ -165,10 +167,11 @@ class StoredSamples(_Answered):
     normalisation: Normalisation = field(default_factory=Normalisation)
     target_normalisation: Normalisation = field(default_factory=Normalisation)
     groups: NDArray[np.int64] | None = None
+    one_scale: bool = False
 
     @classmethod
     def from_arrays(
-        cls, inputs: Any, answers: Any, task: Task | None = None, ids: Sequence[Any] | None = None
+        cls, inputs: object, answers: object, task: Task | None = None, ids: Sequence[object] | None = None
     ) -> "StoredSamples":
         """Build samples in memory.
 
@@ -276,7 +279,7 @@ def _taken_ids(ids: pa.Array, positions: NDArray[np.int64]) -> pa.Array:
     return ids.take(pa.array(positions))
 
 
-def _plain_array(part: Any) -> NDArray[Any]:
+def _plain_array(part: object) -> Array:
     return np.asarray(part.detach().cpu() if isinstance(part, torch.Tensor) else part)
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from moso import errors
+from moso.batch import Batch
 from moso.data.views import View, load, split_evenly
 from moso.errors import SampleError
 from moso.evidence.estimators import Estimator, EstimatorName, Load, as_estimator
@@ -23,7 +24,9 @@ from moso.gradients import (
     batch_size_for,
     cross_entropy,
     directional_derivatives,
+    gradient_sums,
     is_sliceable,
+    mean_of,
     risk_gradient,
     to_device,
 )
@@ -103,6 +106,57 @@ def _measured(
     return checked(StepTerms(point.step, point.learning_rates, measured.dot, measured.squared_norm), positions)
 
 
+def judged_terms(
+    model: nn.Module,
+    point: TrajectoryPoint,
+    view: View,
+    trained_on: NDArray[np.int64],
+    judged: NDArray[np.int64],
+    *,
+    loss: Loss = cross_entropy,
+    batch_size: int | None = None,
+    parameters: ParameterFilter | None = None,
+    loader_workers: int = 0,
+) -> StepTerms:
+    """Return `G . g_z` of samples that a network was not trained on, with `G` the mean gradient of those it was.
+
+    Args:
+        model: The network, whose architecture is used with the state of `point`.
+        point: The time step.
+        view: Samples, as they are in the step's epoch.
+        trained_on: Positions of the samples whose mean gradient is `G`, shape `[samples]`.
+        judged: Positions of the samples to compare with it, shape `[judged]`; none of `trained_on`.
+        loss: One loss per sample of a batch, shape `[batch]`.
+        batch_size: Samples per batch; by default a size that suits network and device.
+        parameters: Names of the parameters to include; by default all that moved at the step.
+        loader_workers: Processes that load batches ahead.
+
+    Returns:
+        The terms in the order of `judged`; squared norms are unused and zero, because no sample has a share in `G`.
+
+    Raises:
+        TooFewSamples: There are fewer than 2 positions in `trained_on`.
+        TrainingDiverged: The state of the step is not finite.
+        ValuesNotFinite: A gradient is not finite.
+
+    Example:
+        >>> from moso.data.views import as_view
+        >>> model, view = nn.Linear(3, 2), as_view((np.eye(3), [0, 1, 0]))
+        >>> point = TrajectoryPoint(1, (0.1,), memory=model.state_dict())
+        >>> judged_terms(model, point, view, np.arange(2), np.array([2])).dot.shape
+        (1, 1)
+    """
+    at, batches = prepared(model, point, view, trained_on, loss, batch_size, parameters, loader_workers)
+    groups, asked = point.fitted_to(model).groups, trained_on
+    try:
+        total, _ = gradient_sums(at, lambda: batches(trained_on), groups)
+        asked, direction = judged, mean_of(at, total, len(trained_on))
+        dot = directional_derivatives(at, lambda: batches(judged), direction, groups)
+    except SampleError as problem:
+        raise problem.of(f"sample {asked[problem.index]} at step {point.step}") from problem.__cause__
+    return checked(StepTerms(point.step, point.learning_rates, dot, np.zeros_like(dot), own_risk=False), judged)
+
+
 def prepared(
     model: nn.Module,
     point: TrajectoryPoint,
@@ -123,7 +177,7 @@ def prepared(
     check_finite_state(state, point.step)
     at = Point.of(model, loss, state, _moving(point, parameters))
 
-    def batches(chosen: NDArray[np.int64]) -> Iterator[Any]:
+    def batches(chosen: NDArray[np.int64]) -> Iterator[Batch]:
         plan = split_evenly(chosen, size)
         for members, batch in zip(plan, load(view, plan, point.epoch, loader_workers), strict=True):
             yield as_batch(batch, view, members, point.epoch)
@@ -137,7 +191,7 @@ def prepared(
     return at, batches
 
 
-def as_batch(batch: Any, view: View, members: NDArray[np.int64], epoch: int) -> Any:
+def as_batch(batch: Batch, view: View, members: NDArray[np.int64], epoch: int) -> Any:
     """Return the batch of these positions; a batch that cannot be sliced is wrapped and collates its samples again."""
     if is_sliceable(batch, len(members)):
         return batch

@@ -362,7 +362,7 @@ class Recorder:
         return Trajectory.open(self.folder)
 
 
-def _network(model: Any) -> nn.Module:
+def _network(model: object) -> nn.Module:
     if not isinstance(model, nn.Module):
         raise errors.WrongType(f"{type(model).__name__} is no torch.nn.Module; write (model, optimizer), in this order")
     network = as_network(model)

@@ -8,13 +8,13 @@ only correct numbers satisfy (`audit.py`); a time step that violates them is com
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from moso import errors
+from moso.batch import Batch
 from moso.columns import AppendBuffer
 from moso.errors import MosoError, SampleError
 from moso.gradients.audit import Audit, adds_up, blame
@@ -168,7 +168,7 @@ def directional_derivatives(
     audit = Audit(point) if first is None else None
     routes: list[Route] = []
 
-    def derivatives(piece: Any) -> torch.Tensor:
+    def derivatives(piece: Batch) -> torch.Tensor:
         return torch.stack([wide(route(piece)) for route in routes]).cpu()
 
     if first is not None and sum(len(own.scales) for own in kept.values()) == first.norms.shape[1]:
@@ -281,7 +281,7 @@ def _swept(
     return total, rows.done(), known, kept
 
 
-def _slowly(point: Point, batch: Any) -> Knowledge:
+def _slowly(point: Point, batch: Batch) -> Knowledge:
     """Return a plan without closed forms: every gradient one sample at a time."""
     names = tuple(point.trained)
     plan = Plan(Routes(), names, slow_route(point, first_samples(batch)))
@@ -291,13 +291,13 @@ def _slowly(point: Point, batch: Any) -> Knowledge:
 class _blaming:  # noqa: N801 - used as a statement
     """Context manager: any error of the user's network becomes a `MosoError` that names the sample."""
 
-    def __init__(self, point: Point, batch: Any, before: int) -> None:
+    def __init__(self, point: Point, batch: Batch, before: int) -> None:
         self.point, self.batch, self.before = point, batch, before
 
     def __enter__(self) -> None:
         return
 
-    def __exit__(self, kind: Any, problem: BaseException | None, trace: Any) -> None:
+    def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> None:
         if isinstance(problem, SampleError):
             raise SampleError(problem.kind, problem.template, problem.index + self.before) from problem.__cause__
         passes = isinstance(problem, MosoError | TooLargeError | RestartError)

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from moso.batch import Batch
 from moso.gradients.layers import Layout
 from moso.gradients.losses import batch_length, part_of
 from moso.gradients.plan import Routes
@@ -24,12 +25,12 @@ PROBES = 3
 SPREAD_NUMBERS = 2**18
 
 
-def first_samples(batch: Any) -> Any:
+def first_samples(batch: Batch) -> Any:
     """Return the first few samples of a batch, to probe a network with."""
     return part_of(batch, 0, min(PROBES, batch_length(batch)))
 
 
-def find_routes(point: Point, batch: Any) -> Routes:
+def find_routes(point: Point, batch: Batch) -> Routes:
     """Return the closed forms that a network's calls suggest, by watching it on a few samples of a batch."""
     probe = first_samples(batch)
     count = batch_length(probe)
@@ -59,7 +60,7 @@ def find_routes(point: Point, batch: Any) -> Routes:
     return Routes(layouts, {}, folds, growing, _derived(runs[0]))
 
 
-def _watched_run(point: Point, batch: Any, growing: frozenset[str] | None) -> Watching:
+def _watched_run(point: Point, batch: Batch, growing: frozenset[str] | None) -> Watching:
     """Run a forward pass under `Watching`, without a visitor."""
     leaves = {name: value.detach().requires_grad_() for name, value in point.trained.items()}
     watching = Watching(
@@ -95,7 +96,7 @@ def _layout(several: torch.Size, fewer: torch.Size, count: int) -> Layout | None
     return None
 
 
-def _folds(point: Point, layouts: dict[str, Layout], probe: Any) -> dict[str, Fold]:
+def _folds(point: Point, layouts: dict[str, Layout], probe: Batch) -> dict[str, Fold]:
     """Return the folds that pay off: those of convolutions whose per-sample gradients are formed anyway."""
     return {
         name: fold

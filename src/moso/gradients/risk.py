@@ -7,7 +7,6 @@ number.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -61,7 +60,7 @@ class SampleRisk:
 
     @classmethod
     def of(
-        cls, data: Any, positions: Sequence[int] | None = None, weights: Sequence[float] | None = None
+        cls, data: object, positions: Sequence[int] | None = None, weights: Sequence[float] | None = None
     ) -> "SampleRisk":
         """Create the risk of any data that `moso.score` takes.
 

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from moso import errors
+from moso.batch import Batch
 from moso.gradients.derived_tensors import back_to_parameters
 from moso.gradients.layers import Call, Place
 from moso.gradients.layers.operation import chunks, from_each, squares, weighted_sum
@@ -108,7 +109,7 @@ def loss_weights(count: int, seed: int, like: torch.Tensor) -> torch.Tensor:
 def sweep_batch(
     point: Point,
     plan: Plan,
-    batch: Any,
+    batch: Batch,
     total: Tensors | None = None,
     *,
     apart: Apart | None = None,
@@ -159,7 +160,7 @@ def sweep_batch(
     return Swept(total, norms, signature, changing, sums.unseen(), alone, losses.requires_grad, rough, kept)
 
 
-def _slow_sweep(point: Point, plan: Plan, batch: Any, total: Tensors | None, room: int) -> Swept:
+def _slow_sweep(point: Point, plan: Plan, batch: Batch, total: Tensors | None, room: int) -> Swept:
     """Sweep a batch without any closed form."""
     count = batch_length(batch)
     sums = {name: torch.zeros_like(point.trained[name]) for name in plan.others} if total is None else dict(total)
@@ -170,7 +171,7 @@ def _slow_sweep(point: Point, plan: Plan, batch: Any, total: Tensors | None, roo
     return Swept(sums, norms, kept=Kept([], {}, gradients, scales, {}, needed) if needed <= room else None)
 
 
-def _swept_slowly(point: Point, plan: Plan, batch: Any, total: Tensors, norms: Tensors, keeps: bool) -> Tensors:
+def _swept_slowly(point: Point, plan: Plan, batch: Batch, total: Tensors, norms: Tensors, keeps: bool) -> Tensors:
     """Add norms and totals of the parameters without closed forms; return their gradients if `keeps`, else nothing."""
     if plan.slow is None:
         return {}
@@ -195,7 +196,7 @@ def spread_out(point: Point, plan: Plan, count: int) -> Tensors:
     }
 
 
-def watching_for(point: Point, plan: Plan, batch: Any, visit: Any, leaves: Tensors, **more: Any) -> Watching:
+def watching_for(point: Point, plan: Plan, batch: Batch, visit: Any, leaves: Tensors, **more: Any) -> Watching:
     """Return a `Watching` for the parameters that have closed forms, for one batch."""
     return Watching(
         leaves,
@@ -212,7 +213,7 @@ def watching_for(point: Point, plan: Plan, batch: Any, visit: Any, leaves: Tenso
 class _Sums:
     """Accumulates norms and totals, call by call, in the order of the backward pass."""
 
-    def __init__(self, point: Point, plan: Plan, batch: Any, total: Tensors | None) -> None:
+    def __init__(self, point: Point, plan: Plan, batch: Batch, total: Tensors | None) -> None:
         names, count = [*plan.routes.covered, *plan.others], batch_length(batch)
         self.total = dict(total) if total is not None else {n: torch.zeros_like(point.trained[n]) for n in names}
         # One row per parameter, so that an operation on all norms is a single kernel.

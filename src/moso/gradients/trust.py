@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from moso import errors
+from moso.batch import Batch
 from moso.errors import MosoError, SampleError
 from moso.gradients.fallback import gradients_of_one, slow_route, vmap_route, warn_once
 from moso.gradients.fitting import is_out_of_memory
@@ -89,7 +90,7 @@ class RestartError(Exception):
 _known: WeakKeyDictionary[nn.Module, list[Knowledge]] = WeakKeyDictionary()
 
 
-def knowledge_of(point: Point, batch: Any) -> Knowledge:
+def knowledge_of(point: Point, batch: Batch) -> Knowledge:
     """Return what is known of the network at this point; the first time, probe it with a few samples of the batch.
 
     Raises:
@@ -120,7 +121,7 @@ def knowledge_of(point: Point, batch: Any) -> Knowledge:
     return known
 
 
-def _small_plan(point: Point, routes: Routes, batch: Any) -> Plan | None:
+def _small_plan(point: Point, routes: Routes, batch: Batch) -> Plan | None:
     """Return a plan without closed forms for small networks with many derived tensors, if `vmap` supports the network.
 
     Gradients with respect to a derived tensor go back to the parameters sample by sample, which is all that `vmap`
@@ -147,19 +148,19 @@ def forget(model: nn.Module) -> None:
     _known.pop(model, None)
 
 
-def plan_for(point: Point, batch: Any) -> Plan:
+def plan_for(point: Point, batch: Batch) -> Plan:
     """Return the plan that holds for this batch, compared with autograd where it was not yet."""
     return trusted_plan(point, knowledge_of(point, batch), batch)
 
 
-def ensure(point: Point, known: Knowledge, batch: Any) -> Plan:
+def ensure(point: Point, known: Knowledge, batch: Batch) -> Plan:
     """Return the known plan, compared on a batch first if some closed form never was with a non-zero gradient."""
     if all(name in known.seen for name in known.plan.routes.covered):
         return known.plan
     return trusted_plan(point, known, batch)
 
 
-def trusted_plan(point: Point, known: Knowledge, batch: Any) -> Plan:
+def trusted_plan(point: Point, known: Knowledge, batch: Batch) -> Plan:
     """Return the known plan after comparing it with autograd on a batch."""
     while True:
         try:
@@ -170,7 +171,7 @@ def trusted_plan(point: Point, known: Knowledge, batch: Any) -> Plan:
 
 
 def trusted_sweep(
-    point: Point, known: Knowledge, batch: Any, total: Tensors | None = None, seed: int = 0, room: int = 0
+    point: Point, known: Knowledge, batch: Batch, total: Tensors | None = None, seed: int = 0, room: int = 0
 ) -> Swept:
     """Sweep one batch, comparing with autograd whatever was not compared yet; update `known`.
 
@@ -218,7 +219,7 @@ def trusted_sweep(
     return replace(swept, total=mixed)
 
 
-def _mend(point: Point, known: Knowledge, wrong: set[str], batch: Any) -> None:
+def _mend(point: Point, known: Knowledge, wrong: set[str], batch: Batch) -> None:
     """Find other closed forms for the parameters that came out wrong, and replace the plan."""
     routes = known.plan.routes
     first_time, known.mended = wrong - known.mended, known.mended | wrong
@@ -236,7 +237,7 @@ def _mend(point: Point, known: Knowledge, wrong: set[str], batch: Any) -> None:
     known.plan = _planned(point, _joined(routes.without(wrong), found), batch)
 
 
-def _right(point: Point, routes: Routes, batch: Any) -> Routes:
+def _right(point: Point, routes: Routes, batch: Batch) -> Routes:
     """Return those of the routes that are right, compared on a batch."""
     if not routes.covered:
         return routes
@@ -247,7 +248,7 @@ def _right(point: Point, routes: Routes, batch: Any) -> Routes:
     return routes.without(set(swept.unseen) | find_wrong(point, swept, frozenset(routes.covered), batch))
 
 
-def _spread(point: Point, batch: Any) -> Routes:
+def _spread(point: Point, batch: Batch) -> Routes:
     """Return the parameters that can be broadcast to each sample, with the shape that autograd confirms."""
     found: dict[str, tuple[int, ...]] = {}
     for name, value in point.trained.items():
@@ -262,7 +263,7 @@ def _spread(point: Point, batch: Any) -> Routes:
     return _right(point.only(found), Routes(spread=found), batch) if found else Routes()
 
 
-def _has_gradient(point: Point, routes: Routes, batch: Any) -> bool:
+def _has_gradient(point: Point, routes: Routes, batch: Batch) -> bool:
     """Return whether every parameter has a non-zero gradient in the batch; comparing zeros would prove nothing."""
     return all(bool(norms.any()) for norms in sweep_batch(point, Plan(routes), batch).norms.values())
 
@@ -274,13 +275,13 @@ def _joined(one: Routes, other: Routes) -> Routes:
     )  # fmt: skip
 
 
-def _planned(point: Point, routes: Routes, batch: Any) -> Plan:
+def _planned(point: Point, routes: Routes, batch: Batch) -> Plan:
     others = tuple(name for name in point.trained if name not in routes.covered)
     slow = slow_route(point.only(others), first_samples(batch)) if others else None
     return Plan(routes, others, slow)
 
 
-def _failing(point: Point, plan: Plan, batch: Any) -> set[str]:
+def _failing(point: Point, plan: Plan, batch: Batch) -> set[str]:
     """Return the parameters whose closed forms raise when used alone; all covered parameters if none does."""
     failing = set()
     for name in plan.routes.covered:
@@ -293,7 +294,7 @@ def _failing(point: Point, plan: Plan, batch: Any) -> set[str]:
 
 
 def find_wrong(
-    point: Point, swept: Swept, names: frozenset[str], batch: Any, seen: frozenset[str] = frozenset()
+    point: Point, swept: Swept, names: frozenset[str], batch: Batch, seen: frozenset[str] = frozenset()
 ) -> set[str]:
     """Return those of the parameters `names` whose gradient sums or squared norms differ from plain autograd.
 
@@ -315,7 +316,7 @@ def _distance(one: torch.Tensor, other: torch.Tensor) -> float:
 
 
 def _wrong_norms(
-    point: Point, swept: Swept, names: frozenset[str], batch: Any, losses: torch.Tensor, leaves: Tensors
+    point: Point, swept: Swept, names: frozenset[str], batch: Batch, losses: torch.Tensor, leaves: Tensors
 ) -> set[str]:
     """Return the parameters whose norm is wrong for one of a few samples with a non-zero gradient."""
     wrong: set[str] = set()
@@ -362,7 +363,7 @@ def gradients_by(number: torch.Tensor, leaves: Tensors, keep: bool = False) -> T
     }
 
 
-def check_separate(point: Point, probe: Any) -> None:
+def check_separate(point: Point, probe: Batch) -> None:
     """Raise `SamplesMixed` (or `LossInvalid`) if a sample's loss depends on the rest of its batch."""
     count = batch_length(probe)
     some = sorted({0, count - 1})

@@ -22,6 +22,7 @@ METHODS = Registry(
         _of_score("moso", "balanced", "Proposition 1.1 to the letter, the top of each class"),
         _of_score("moso-standardised", "balanced", "MoSo, all stages of training on one scale"),
         _of_score("moso-rank", "balanced", "MoSo by rank at all stages of training"),
+        _of_score("moso-cross", "balanced", "MoSo by rank, judged by networks that did not see the sample"),
         _of_score("moso-adjoint", "balanced", "Definition 1 by the derivative of training itself"),
         Method("random", "random", "random", "random selection, what every method has to beat"),
         Method(

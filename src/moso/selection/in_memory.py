@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moso import errors
-from moso.columns import take
+from moso.columns import Array, take
 from moso.scores.score import Hard
 from moso.selection.budget import kept_count
 from moso.selection.decided import with_decisions
@@ -146,7 +146,7 @@ def _positions(
     return np.sort(places[positions])
 
 
-def _renumbered(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def _renumbered(labels: Array) -> tuple[Array, NDArray[np.int64]]:
     """Return the sorted distinct labels, and the index of each sample's label among them."""
     if labels.dtype != np.int64 or not len(labels) or labels.min() < 0 or labels.max() >= len(labels):
         return np.unique(labels, return_inverse=True)
@@ -163,7 +163,7 @@ def _count(*columns: Any) -> int:
     raise errors.EvidenceMissing("nothing says how many samples there are; give scores, one number a sample")
 
 
-def _numbers(given: Any, name: str, upper: float | None = None) -> NDArray[np.float64]:
+def _numbers(given: object, name: str, upper: float | None = None) -> NDArray[np.float64]:
     values = np.asarray(given, dtype=np.float64)
     plural = "probabilities" if name == "probability" else f"{name}s"
     if values.ndim != 1 or len(values) == 0:
@@ -177,9 +177,7 @@ def _numbers(given: Any, name: str, upper: float | None = None) -> NDArray[np.fl
     return values
 
 
-def _class_errors(
-    given: Mapping[Any, float] | Sequence[float] | NDArray[Any], names: NDArray[Any]
-) -> NDArray[np.float64]:
+def _class_errors(given: Mapping[Any, float] | Sequence[float] | Array, names: Array) -> NDArray[np.float64]:
     if isinstance(given, Mapping):
         missing = [name for name in names.tolist() if name not in given]
         if missing:
@@ -199,7 +197,7 @@ def _class_errors(
     return shares
 
 
-def _by_id(problem: Problem, ids: Sequence[Any] | NDArray[Any] | None) -> tuple[NDArray[np.int64] | None, Problem]:
+def _by_id(problem: Problem, ids: Sequence[object] | Array | None) -> tuple[NDArray[np.int64] | None, Problem]:
     """Sort the problem by id.
 
     Returns:
@@ -217,6 +215,6 @@ def _by_id(problem: Problem, ids: Sequence[Any] | NDArray[Any] | None) -> tuple[
     return order, replace(problem, ids=np.asarray(ids)).subset(order, problem.budget)
 
 
-def _ascending(ids: NDArray[Any]) -> bool:
+def _ascending(ids: Array) -> bool:
     """Return whether the ids are strictly ascending."""
     return bool((ids[1:] > ids[:-1]).all())

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from moso import errors
+from moso.columns import Array
 from moso.selection.budget import kept_count
 from moso.selection.quotas import Counts, balanced_quotas, check_every_class, proportional_quotas
 
@@ -100,7 +101,7 @@ def _last_kept(table: "_Columns", sizes: Counts, quotas: Counts) -> tuple[NDArra
 def _rows_kept(table: "_Columns", budget: int, last: NDArray[np.float64], tied: Counts) -> NDArray[np.int64]:
     kept = np.empty(budget, dtype=np.int64)
     filled = 0
-    ties: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]] = []
+    ties: list[tuple[NDArray[np.int64], NDArray[np.int64], Array]] = []
     for start, scores, labels, ids in table.batches(with_ids=True):
         above = np.flatnonzero(scores > last[labels]) + start
         kept[filled : filled + len(above)] = above

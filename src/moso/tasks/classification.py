@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
 from moso import errors
+from moso.batch import Batch
 from moso.tasks.label_noise import add_label_noise
-from moso.tasks.metric import ACCURACY, Batch, Metric
+from moso.tasks.metric import ACCURACY, Metric
 from moso.tasks.task import Answers, Task
 
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from moso import errors
-from moso.columns import arange, empty_column
+from moso.columns import Array, arange, empty_column
 from moso.data.images import Column, EncodedReader, Names
 from moso.data.readers import Reader
 from moso.data.samples import StoredSamples
@@ -45,7 +45,7 @@ class Columns:
 
 
 def choose_columns(
-    schema: pa.Schema, options: Mapping[str, str], described: Mapping[str, Any], where: str, task: str = ""
+    schema: pa.Schema, options: Mapping[str, str], described: Mapping[str, object], where: str, task: str = ""
 ) -> Columns:
     """Return the columns that the options name, or else those whose names and types fit.
 
@@ -114,7 +114,7 @@ def _holds_images(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
-def _image_column(schema: pa.Schema, described: Mapping[str, Any], where: str) -> str | None:
+def _image_column(schema: pa.Schema, described: Mapping[str, object], where: str) -> str | None:
     found = [name for name in schema.names if _is_described(described, name, "Image")]
     found = found or [name for name in schema.names if _holds_images(schema.field(name).type)]
     if len(found) > 1:
@@ -124,12 +124,12 @@ def _image_column(schema: pa.Schema, described: Mapping[str, Any], where: str) -
     return found[0] if found else None
 
 
-def _is_described(described: Mapping[str, Any], name: str, kind: str) -> bool:
+def _is_described(described: Mapping[str, object], name: str, kind: str) -> bool:
     description = described.get(name)
     return isinstance(description, Mapping) and description.get("_type") == kind
 
 
-def _feature_columns(schema: pa.Schema, label: str, described: Mapping[str, Any], where: str) -> tuple[str, ...]:
+def _feature_columns(schema: pa.Schema, label: str, described: Mapping[str, object], where: str) -> tuple[str, ...]:
     features = []
     for field in schema:
         # Another label column ("coarse_label") would leak the answer.
@@ -247,7 +247,7 @@ def read_label_column(
     return labels, tuple(str(number) for number in range(int(labels.max(initial=-1)) + 1))
 
 
-def _as_array(column: pa.ChunkedArray) -> NDArray[Any]:
+def _as_array(column: pa.ChunkedArray) -> Array:
     """Convert a column without missing values, chunk by chunk."""
     found, filled = empty_column(len(column), column.type.to_pandas_dtype()), 0
     for chunk in column.chunks:
@@ -317,7 +317,7 @@ def _answers(table: pa.Table, columns: Columns, classes: Sequence[str] | None, w
         raise type(problem)(f"{where}: {problem}") from problem
 
 
-def features_of(table: pa.Table, features: Sequence[str], where: str) -> NDArray[Any]:
+def features_of(table: pa.Table, features: Sequence[str], where: str) -> Array:
     """Concatenate numeric columns, one row per sample: uint8 if all are uint8, float32 otherwise.
 
     Raises:
@@ -329,7 +329,7 @@ def features_of(table: pa.Table, features: Sequence[str], where: str) -> NDArray
     return np.concatenate([array.reshape(table.num_rows, -1) for array in arrays], axis=1)
 
 
-def _numbers(column: pa.ChunkedArray, where: str) -> NDArray[Any]:
+def _numbers(column: pa.ChunkedArray, where: str) -> Array:
     """Convert to numbers `[n]`, or lists of equal length `[n, length]`, nested to any depth; missing ones are NaN."""
     shape = [len(column)]
     while _is_list(column.type):
@@ -341,7 +341,7 @@ def _numbers(column: pa.ChunkedArray, where: str) -> NDArray[Any]:
         shape.append(lengths[0])
         column = pc.list_flatten(column)
     if pa.types.is_uint8(column.type) and not column.null_count:
-        whole: NDArray[Any] = column.to_numpy().reshape(shape)
+        whole: Array = column.to_numpy().reshape(shape)
         return whole
-    numbers: NDArray[Any] = column.cast(pa.float64(), safe=False).to_numpy()
+    numbers: Array = column.cast(pa.float64(), safe=False).to_numpy()
     return numbers.astype(np.float32).reshape(shape)

@@ -83,6 +83,20 @@ export interface ColumnInfo {
   scale: [number, number] | null;
 }
 
+/** What was found from features, in words; the numbers are in columns. */
+export interface FeatureNotes {
+  /** Why there are no features; empty where there are. */
+  missing: string;
+  source?: string;
+  map?: string;
+  /** Why neighbours were not searched; empty where they were. */
+  neighbours?: string;
+  duplicate_rule?: string;
+  outlier_rule?: string;
+  /** Number of test samples that training samples were compared with. */
+  tests?: number;
+}
+
 export interface About {
   mode: "file" | "served";
   version: string;
@@ -108,6 +122,10 @@ export interface About {
   selections: Selection[];
   predictions: string;
   evidence: { dynamics?: string; features?: string };
+  features: FeatureNotes;
+  label_errors: { missing: string; rule?: string; order: string };
+  /** Further columns that samples can be sorted by, beside scores. */
+  orders: string[];
   training: Training | null;
   agreement: Agreement | null;
   class_accuracy: { method: string; key: string; ratio: number }[];

@@ -111,6 +111,12 @@ class Configuration(BaseModel):
     baselines: tuple[str, ...] = Field(
         (), description="what is retrained beside the methods at equal cost: rs2, full-fewer-steps"
     )
+    tolerance: float = Field(
+        1.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="points that pruning may cost, overall and in any class, to count as free",
+    )
     seed: int = Field(0, ge=0, description="the first seed; the samples pruned are chosen by it")
     seeds: int = Field(3, ge=1, description="how many seeds prove it; each is the whole pipeline")
     threads: int = Field(1, ge=1, description="threads a partition or retraining computes with")
@@ -244,8 +250,8 @@ class Configuration(BaseModel):
         return tomli_w.dumps({name: value for name, value in values.items() if value != ""})
 
     def digest(self) -> str:
-        """Return a short hash of all settings."""
-        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        """Return a short hash of all settings that decide what is computed; the tolerance is read afterwards."""
+        text = json.dumps(self.model_dump(mode="json", exclude={"tolerance"}), sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     def difference(self, other: "Configuration") -> list[str]:

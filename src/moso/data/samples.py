@@ -151,6 +151,8 @@ class StoredSamples(_Answered):
         normalisation: Normalisation of the inputs.
         target_normalisation: Normalisation of the answers.
         groups: Class indices that the user gave beside the answers, `[n]`.
+        one_scale: Whether all numbers of an input are divided by one common deviation and not each by its own. The
+            axes of a network's features differ in length because they differ in what they say.
 
     Example:
         >>> samples = StoredSamples.from_arrays(np.zeros((4, 1, 8, 8), dtype=np.uint8), [0, 1, 0, 1])
@@ -165,6 +167,7 @@ class StoredSamples(_Answered):
     normalisation: Normalisation = field(default_factory=Normalisation)
     target_normalisation: Normalisation = field(default_factory=Normalisation)
     groups: NDArray[np.int64] | None = None
+    one_scale: bool = False
 
     @classmethod
     def from_arrays(

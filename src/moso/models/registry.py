@@ -18,7 +18,7 @@ from moso.models.bert import HEAD_WIDTH, Encoder
 from moso.models.convnet import ConvNet
 from moso.models.factory import from_factory
 from moso.models.from_timm import from_timm
-from moso.models.mlp import MultilayerPerceptron, TanhNetwork
+from moso.models.mlp import MultilayerPerceptron, PerceptronHead, TanhNetwork
 from moso.models.network import Network
 from moso.models.resnet import ResNet
 from moso.models.softmax_regression import SoftmaxRegression
@@ -53,6 +53,7 @@ MODELS = Registry(
         Network("linear", "softmax regression, the convex problem", SoftmaxRegression, "numbers"),
         Network("tanh", "one hidden layer of 16 tanh units, for exact leave-one-out", TanhNetwork, "numbers", 16),
         Network("mlp", "two hidden layers of 128 rectified units", MultilayerPerceptron, "numbers", 128),
+        Network("mlp-head", "one hidden layer of 128 rectified units, for features", PerceptronHead, "numbers", 128),
         Network("convnet", "three convolutions with batch-norm, width 16, for 8 to 32 pixels", ConvNet, "images", 16),
         Network("resnet8", "CIFAR ResNet of 3 blocks, width 16", partial(ResNet, blocks=1), "images", 16),
         Network("resnet14", "CIFAR ResNet of 6 blocks, width 16", partial(ResNet, blocks=2), "images", 16),

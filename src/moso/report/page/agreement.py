@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from moso.analysis.wording import percent
 from moso.evaluation.overlap import rank_correlations
 from moso.report.page.page_columns import Column
 from moso.report.page.sample_columns import Columns
 from moso.report.run_views import drawn_at_random, plotted_scores, with_unique_names
-from moso.report.wording import percent
 from moso.results.reading import Run
 
 

@@ -4,14 +4,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from moso.analysis.costs import costs
+from moso.analysis.verdict import verdict_of
+from moso.analysis.wording import SEVERAL, count_of, data_name, duration, percent
 from moso.configuration import Configuration
 from moso.evaluation.paired import Verdict
 from moso.evaluation.standings import RANDOM, Row, is_method
 from moso.evaluation.summary import FULL, Line
 from moso.methods import methods
-from moso.report.findings import headline, tally
+from moso.report.findings import tally
 from moso.report.run_views import best_rows, ordered_lines, selector_key, with_unique_names
-from moso.report.wording import SEVERAL, count_of, data_name, duration, percent
 from moso.results.reading import Run
 
 _VERDICTS: dict[Verdict, str] = {
@@ -25,22 +26,17 @@ Pair = tuple[str, str]
 
 
 def overview(run: Run) -> dict[str, Any]:
-    """Return the headline, the missing stages, accuracies and costs."""
-    rows, best = ordered_lines(run), best_rows(run)
+    """Return the verdict and its headline, the missing stages, accuracies and costs."""
+    rows, best, verdict = ordered_lines(run), best_rows(run), verdict_of(run)
     return {
         "name": data_name(run.configuration.dataset),
-        "headline": headline_of(run),
+        "headline": verdict.headline,
+        "verdict": verdict.to_dict(),
         "tally": tally(best),
         "missing": missing(run, rows),
         "accuracy": accuracy(run, rows, best) if rows else None,
         "cost": cost(run),
     }
-
-
-def headline_of(run: Run) -> str:
-    """Return the result of a run in two sentences, for the page and the terminal."""
-    samples = run.manifest.get("dataset", {}).get("train", 0)
-    return headline(best_rows(run), data_name(run.configuration.dataset), samples)
 
 
 def accuracy(run: Run, rows: Sequence[Line], best: Sequence[Row]) -> dict[str, Any]:

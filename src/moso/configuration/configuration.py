@@ -102,6 +102,9 @@ class Configuration(BaseModel):
         "trained", description="features for ssp: 'trained' without labels, FILE.npy, FILE.parquet, or timm:NAME"
     )
     methods: tuple[str, ...] = ("moso", "moso-standardised", "moso-rank")
+    trial_share: float = Field(
+        1.0, gt=0, le=1, description="auto: share of the retraining's epochs for which a candidate is tried"
+    )
     selectors: tuple[str, ...] = Field((), description="how samples are chosen; without it, each method's own way")
     min_per_class: int = Field(0, ge=0, description="samples that every class keeps, or all it has")
     settings: dict[str, dict[str, Any]] = Field(

@@ -1,9 +1,9 @@
 """A trial as a piece of work: train on what a candidate keeps of the other folds, and measure on the held-out fold.
 
-The proxy is the run's own network and retraining recipe. On vectors (features, tables) that takes seconds, and it ranks
-candidates as the test split does; ridge regression in closed form is a hundred times cheaper, and did not: with noisy
-labels it thinks as well of herding as of `moso-rank`, because least squares average the noise away and a network that
-is trained until it fits does not.
+The proxy is the run's own network and retraining recipe, for a share of its epochs (`trial_share`). On vectors
+(features, tables) a trial takes seconds, and it ranks candidates as the test split does. Ridge regression in closed
+form is a hundred times cheaper, and did not: with noisy labels it thinks as well of herding as of `moso-rank`, because
+least squares average the noise away and a network that is trained until it fits does not.
 """
 
 import json
@@ -19,7 +19,7 @@ from moso.evidence.layout import piece_name
 from moso.files import clear_away, write_json
 from moso.progress import Progress
 from moso.randomness import key
-from moso.run.choosing.held_out import EvidenceWithout, folds, has_vectors, kept_samples, possible_candidates
+from moso.run.choosing.held_out import EvidenceWithout, folds, kept_samples, possible_candidates
 from moso.run.job import Job
 from moso.run.pieces import Piece
 from moso.run.training import checkpoints
@@ -27,9 +27,6 @@ from moso.tasks import Metric
 from moso.training.loop import StepPlan, train
 from moso.training.recipe import TrainingRecipe
 from moso.training.recording import ShowProgress
-
-# Share of the retraining's epochs that a trial takes where inputs are not vectors: a short retraining.
-_SHORT = 0.5
 
 
 @dataclass(frozen=True)
@@ -130,9 +127,9 @@ def split(job: Job, seed: int, fold: int) -> tuple[NDArray[np.int64], NDArray[np
 
 
 def trial_recipe(job: Job) -> TrainingRecipe:
-    """Return the recipe of a trial: that of retraining, or half of its epochs where inputs are not vectors."""
+    """Return the recipe of a trial: that of retraining, for the share of its epochs that the run gives to trials."""
     recipe = job.configuration.retraining
-    return recipe if has_vectors(job) else recipe.changed(epochs=max(1, round(_SHORT * recipe.epochs)))
+    return recipe.changed(epochs=max(1, round(job.configuration.trial_share * recipe.epochs)))
 
 
 def held_out_metric(job: Job, held_out: NDArray[np.int64]) -> Metric:

@@ -178,7 +178,7 @@ def test_a_validation_set_by_name_must_fit():
         open_dataset("digits", validation="digits", validation_share=0.1)
     with pytest.raises(MosoError, match="validation share 1 is outside"):
         open_dataset("digits", validation_share=1)
-    with pytest.raises(MosoError, match="leaves no validation"):
+    with pytest.raises(MosoError, match="leaves the validation"):
         open_dataset("digits", validation_share=1e-6)
 
 

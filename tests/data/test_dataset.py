@@ -30,7 +30,7 @@ def test_a_bare_path_is_told_what_to_write(tmp_path):
     [
         ({"resize": 0}, "resize 0 is not a number of pixels"),
         ({"test_share": 1.0}, "test share 1.0 is outside"),
-        ({"test_share": 0.0001}, "leaves no test"),
+        ({"test_share": 0.0001}, "leaves the test"),
         ({"labels": "nowhere.npz:x"}, "there is no label file nowhere.npz"),
     ],
 )

@@ -14,8 +14,8 @@ from torch import nn
 from moso.errors import MosoError, SampleError
 from moso.gradients import Point, cross_entropy, engine, time_step, trust, without_identities
 from moso.gradients.fallback import slow_route, warn_once
+from moso.gradients.identities import loss_weights
 from moso.gradients.losses import Collated
-from moso.gradients.sweep import loss_weights
 from moso.gradients.watching.owners import told_owners
 
 N, LENGTH = 12, 3

@@ -213,7 +213,7 @@ def test_bad_input_is_one_sentence():
         kept_count(10, 1 - 1e-12)
     with pytest.raises(MosoError, match="sample 1 is NaN"):
         moso.select([1.0, float("nan")], ratio=0.5, selector="top")
-    with pytest.raises(MosoError, match="one number a sample, not of shape"):
+    with pytest.raises(MosoError, match="one number per sample, not of shape"):
         moso.select([[1.0, 2.0]], ratio=0.5, selector="top")
     with pytest.raises(MosoError, match="'balanced' needs labels"):
         moso.select([1.0, 2.0], ratio=0.5)

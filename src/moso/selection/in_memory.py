@@ -1,6 +1,6 @@
 """`select`: from scores in memory to the sorted positions of the kept samples."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import replace
 from typing import Any
 
@@ -91,35 +91,18 @@ def select(
     # Labels may be names or any numbers; selectors get class numbers without gaps.
     names, classes = (None, None) if labels is None else _renumbered(np.asarray(labels))
     columns = {"labels": classes, "ids": ids, **{f"rows of {name}": table for name, table in rows.items()}}
-    for name, column in {**columns, "probabilities": chances}.items():
-        if column is not None and len(column) != count:
-            raise errors.LengthMismatch(
-                f"there are {count} {'samples' if found is None else 'scores'} but {len(column)} {name}"
-            )
-    if hard not in (None, "high", "low"):
-        raise errors.SettingInvalid(
-            f"hard = {hard!r} must be 'high' or 'low', the end of the scores where the hard samples are"
-        )
-    if min_per_class < 0:
-        raise errors.SettingInvalid(f"min_per_class = {min_per_class} must be a number of samples, 0 or more")
+    _check_lengths(count, "samples" if found is None else "scores", {**columns, "probabilities": chances})
+    _check_options(hard, min_per_class)
     for name in rows.keys() & chosen.needed(resolved):
         rows[name].check_finite()
-    problem = Problem(
-        values,
-        kept_count(count, ratio),
-        classes,
-        rows,
-        chances,
-        None if class_error is None or names is None else _class_errors(class_error, names),
-        hard,
-        seed,
-    )
+    mistakes = None if class_error is None or names is None else _class_errors(class_error, names)
+    problem = Problem(values, kept_count(count, ratio), classes, rows, chances, mistakes, hard, seed)
     order, problem = _by_id(problem, ids)
 
-    def choose(part: Problem) -> NDArray[np.int64]:
-        def plain(one: Problem) -> NDArray[np.int64]:
-            return chosen(one, resolved)
+    def plain(part: Problem) -> NDArray[np.int64]:
+        return chosen(part, resolved)
 
+    def choose(part: Problem) -> NDArray[np.int64]:
         return with_minimum(part, min_per_class, plain) if min_per_class > 0 else plain(part)
 
     if len(keep) or len(drop):
@@ -128,6 +111,21 @@ def select(
     else:
         kept = choose(problem)
     return np.sort(kept if order is None else order[kept])
+
+
+def _check_lengths(count: int, what: str, columns: Mapping[str, Sized | None]) -> None:
+    for name, column in columns.items():
+        if column is not None and len(column) != count:
+            raise errors.LengthMismatch(f"there are {count} {what} but {len(column)} {name}")
+
+
+def _check_options(hard: str | None, min_per_class: int) -> None:
+    if hard not in (None, "high", "low"):
+        raise errors.SettingInvalid(
+            f"hard = {hard!r} must be 'high' or 'low', the end of the scores where the hard samples are"
+        )
+    if min_per_class < 0:
+        raise errors.SettingInvalid(f"min_per_class = {min_per_class} must be a number of samples, 0 or more")
 
 
 def _positions(
@@ -160,14 +158,14 @@ def _count(*columns: Any) -> int:
     for column in columns:
         if column is not None:
             return len(column)
-    raise errors.EvidenceMissing("nothing says how many samples there are; give scores, one number a sample")
+    raise errors.EvidenceMissing("nothing says how many samples there are; give scores, one number per sample")
 
 
 def _numbers(given: object, name: str, upper: float | None = None) -> NDArray[np.float64]:
     values = np.asarray(given, dtype=np.float64)
     plural = "probabilities" if name == "probability" else f"{name}s"
     if values.ndim != 1 or len(values) == 0:
-        raise errors.ShapeMismatch(f"{plural} must be one number a sample, not of shape {values.shape}")
+        raise errors.ShapeMismatch(f"{plural} must be one number per sample, not of shape {values.shape}")
     if np.isnan(values).any():
         first = int(np.argmax(np.isnan(values)))
         raise errors.ValuesNotFinite(f"the {name} of sample {first} is NaN; every sample needs a {name}")
@@ -190,10 +188,10 @@ def _class_errors(given: Mapping[Any, float] | Sequence[float] | Array, names: A
             shares = shares[names]  # given by class index, possibly with entries for classes without samples
     if shares.shape != names.shape:
         raise errors.ShapeMismatch(
-            f"class_error must be one number a class: there are {len(names)} classes, not {shares.shape}"
+            f"class_error must be one number per class: there are {len(names)} classes, not {shares.shape}"
         )
     if not ((shares >= 0) & (shares <= 1)).all():
-        raise errors.SettingInvalid("class_error must be shares between 0 and 1, one a class")
+        raise errors.SettingInvalid("class_error must be shares between 0 and 1, one per class")
     return shares
 
 

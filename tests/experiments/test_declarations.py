@@ -7,7 +7,6 @@ import pytest
 from small_experiments import SETTINGS, SMALL_ARM
 
 from moso.data.sources.parquet import find_files
-from moso.errors import MosoError
 from moso.evaluation.summary import FULL
 from moso.experiments import cells as cells_module
 from moso.experiments.cells import cells_of, only, stated
@@ -16,6 +15,7 @@ from moso.experiments.exact_cells import exact_cells
 from moso.experiments.places import PLACES, find_data
 from moso.experiments.registry import EXPERIMENTS, find_experiment
 from moso.training.recipe import TrainingRecipe
+from refusals import refusal
 
 NAMES = {
     *("figure-1a", "figure-1b", "figure-1c", "class-wise", "generalization-senet", "generalization-efficientnet"),
@@ -36,7 +36,7 @@ def test_every_cell_of_every_preset_can_be(name, preset):
     """Configurations, methods, selectors and networks resolve, without any data."""
     experiment = find_experiment(name)
     if preset not in experiment.presets:
-        with pytest.raises(MosoError, match="has no preset"):
+        with refusal("unknown-name", "--preset"):
             experiment.of(preset)
         return
     declared = experiment.of(preset)
@@ -180,19 +180,19 @@ def test_only_leaves_what_was_asked_for():
     assert {cell.retraining.method for cell in only(cells, ["moso"])} == {"moso"}
     assert len(only(cells, ["method=moso", "random", "seed=1"])) == 2
     assert only(cells, []) == cells
-    for words, sentence in (
-        (["colour=red"], "unknown part"),
-        (["ratio=much"], "is a number"),
-        (["el2n"], "no cell"),
+    for words, told in (
+        (["colour=red"], ("unknown-name", "selector")),
+        (["ratio=much"], ("setting-invalid", "--only")),
+        (["el2n"], ("setting-invalid", "--only")),
     ):
-        with pytest.raises(MosoError, match=sentence):
+        with refusal(*told):
             only(cells, words)
 
 
 def test_data_that_is_not_there_gets_a_sentence(tmp_path):
     for name in PLACES:
         if name != "digits":
-            with pytest.raises(MosoError, match=f"{name} is not in .*--data"):
+            with refusal("file-missing", name, "--data"):
                 find_data(name, tmp_path)
 
 

@@ -1,6 +1,7 @@
 """The Trainer's callback: every update with its own rate, through warm-up, accumulation, skips and resumption."""
 
 import shutil
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from tests.evidence.loops import BATCH, EPOCHS, ITEMS, SETTINGS, TOLERANCE, Netw
 from tests.integrations.noting import check_points, noting_optimizer
 
 transformers = pytest.importorskip("transformers")
+from moso.integrations.head_losses import head_loss  # noqa: E402
 from moso.integrations.transformers import MosoCallback, score  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("accelerate")
@@ -259,12 +261,12 @@ def test_label_smoothing_is_the_trainers(tmp_path):
 
     # The trainer's own smoother over batches of one sample.
     each = [padded([{name: value for name, value in item.items() if name != "name"}]) for item in TEXTS]
-    from moso.integrations.transformers import _loss_of
-
     for batch in each:
-        own = _loss_of(trainer)(trainer.model, batch)
+        own = head_loss(trainer.model, batch, label_smoothing=0.3)
         torch.testing.assert_close(own, smoothed(trainer.model, dict(batch)))
-    assert not np.allclose(found, score(trainer.model, callback.trajectory, TEXTS, data_collator=padded))
+    by_model = partial(score, trainer.model, callback.trajectory, TEXTS, data_collator=padded)
+    np.testing.assert_array_equal(found, by_model(loss=partial(head_loss, label_smoothing=0.3)))
+    assert not np.allclose(found, by_model())
 
 
 def test_a_loss_of_the_trainers_own_is_asked_for(tmp_path):

@@ -49,8 +49,10 @@ def head_loss(model: nn.Module, batch: Mapping[str, Any], label_smoothing: float
         )
     config, labels = getattr(model, "config", None), batch["labels"]
     is_encoder_decoder = bool(getattr(config, "is_encoder_decoder", False))
-    # A mean loss that nobody reads is not computed; the decoder of a sequence-to-sequence model starts from the labels.
-    withheld = set() if is_encoder_decoder and "decoder_input_ids" not in batch else {"labels"}
+    # Without labels, models of transformers skip the mean loss, which is not read here. The decoder of a
+    # sequence-to-sequence model starts from the labels, and a model of the user's own may need them.
+    starts_from_labels = is_encoder_decoder and "decoder_input_ids" not in batch
+    withheld = {"labels"} if hasattr(model, "loss_type") and not starts_from_labels else set()
     logits = _output(model(**{name: value for name, value in batch.items() if name not in withheld}), "logits")
     if logits.ndim == 3 and labels.ndim == 2:
         if _is_shifted(model) and not is_encoder_decoder:
@@ -97,7 +99,7 @@ def _spans(model: nn.Module, batch: Mapping[str, Any]) -> torch.Tensor:
 
 
 def _output(outputs: Any, name: str) -> torch.Tensor:
-    found = outputs.get(name) if isinstance(outputs, Mapping) else getattr(outputs, name, None)
+    found = _named(outputs, name)
     if not isinstance(found, torch.Tensor):
         raise errors.LossInvalid(
             f"the network returns a {type(outputs).__name__} without {name!r}; give loss=, a function "
@@ -106,8 +108,34 @@ def _output(outputs: Any, name: str) -> torch.Tensor:
     return found
 
 
+def _named(outputs: Any, name: str) -> Any:
+    return outputs.get(name) if isinstance(outputs, Mapping) else getattr(outputs, name, None)
+
+
 def _is_shifted(model: nn.Module) -> bool:
     """Return whether position n of the logits predicts label n + 1."""
-    return getattr(model, "loss_type", None) in {"ForCausalLM", "ForConditionalGeneration"} or "ForCausalLM" in (
-        type(model).__name__
-    )
+    bare = model.get_base_model() if hasattr(model, "get_base_model") else model
+    causal = getattr(bare, "loss_type", None) in {"ForCausalLM", "ForConditionalGeneration"}
+    return causal or type(bare).__name__.endswith("LMHeadModel")
+
+
+def check_own_loss(model: nn.Module, batch: Mapping[str, Any]) -> None:
+    """Compare `head_loss` with the loss that the model itself returns for a batch of one sample, if it returns one.
+
+    Raises:
+        LossInvalid: They differ, so the model computes another loss than its logits tell.
+    """
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            own, found = _named(model(**batch), "loss"), head_loss(model, batch)
+    finally:
+        model.train(was_training)
+    if isinstance(own, torch.Tensor) and bool(own.isfinite()) and own.numel() == 1:
+        precision = 1e-4 if own.dtype in (torch.float32, torch.float64) else 0.05
+        if not torch.isclose(own.float().reshape(1), found.float(), rtol=precision, atol=precision).all():
+            raise errors.LossInvalid(
+                f"{type(model).__name__} returns the loss {own.item():.6g} for a sample whose logits give "
+                f"{found.item():.6g}: it computes a loss of its own; give loss=, a function (model, batch) -> [batch]"
+            )

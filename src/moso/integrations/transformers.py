@@ -24,7 +24,8 @@ from moso.data.views import Collate, tree_bytes
 from moso.evidence import ParameterFilter, Trajectory
 from moso.evidence.trajectory import as_network
 from moso.gradients import Loss
-from moso.integrations.head_losses import head_loss
+from moso.gradients.losses import to_device
+from moso.integrations.head_losses import check_own_loss, head_loss
 from moso.integrations.needed import needed
 from moso.integrations.recording import Recording
 from moso.scores import Score
@@ -127,25 +128,29 @@ def score(
 
     Raises:
         MosoError: ``setting-missing`` if the trainer computes a loss of its own or a model comes without a dataset,
-            ``dataset-random`` if the collator draws at random, and those of `moso.score`.
+            ``dataset-random`` if the collator draws at random, ``loss-invalid`` if the model returns another loss than
+            its logits give, and those of `moso.score`.
     """
     trainer = trained if isinstance(trained, Trainer) else None
+    smoothing = 0.0
     model = as_network(trained if trainer is None else trainer.model)
     if trainer is not None:
         dataset = trainer.train_dataset if dataset is None else dataset
         data_collator = data_collator or trainer.data_collator
-        loss = loss or _loss_of(trainer)
+        smoothing = _smoothing_of(trainer) if loss is None else 0.0
     if dataset is None:
         raise errors.SettingMissing("a model was given without a dataset; write score(model, trajectory, dataset)")
     collate = data_collator or default_data_collator
     if trainer is None or trainer.args.remove_unused_columns:
         collate = _of_columns(collate, _columns(model, () if trainer is None else trainer.label_names))
     _check_repeats(collate, dataset)
+    if loss is None:
+        check_own_loss(model, to_device(collate([dataset[0]]), next(model.parameters()).device))
     return score_samples(
         model,
         dataset,
         trajectory,
-        loss=loss or head_loss,
+        loss=loss or partial(head_loss, label_smoothing=smoothing),
         collate=collate,
         method=method,
         parameters=parameters,
@@ -153,7 +158,8 @@ def score(
     )
 
 
-def _loss_of(trainer: Trainer) -> Loss:
+def _smoothing_of(trainer: Trainer) -> float:
+    """Return the label smoothing of a trainer that takes its loss from the model; refuse one that does not."""
     own = type(trainer).compute_loss is not Trainer.compute_loss
     if own or trainer.compute_loss_func is not None:
         what = f"{type(trainer).__name__}.compute_loss" if own else "compute_loss_func"
@@ -161,8 +167,7 @@ def _loss_of(trainer: Trainer) -> Loss:
             f"this trainer computes its loss by {what}, which gives one number per batch; "
             "give loss=, a function (model, batch) -> [batch]"
         )
-    smoothing = trainer.args.label_smoothing_factor
-    return partial(head_loss, label_smoothing=smoothing) if smoothing else head_loss
+    return float(trainer.args.label_smoothing_factor)
 
 
 def _columns(model: nn.Module, label_names: Sequence[str]) -> set[str]:

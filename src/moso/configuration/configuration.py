@@ -99,7 +99,7 @@ class Configuration(BaseModel):
     early_epochs: int = Field(0, ge=0, description="epochs after which el2n and grand look; 0 = a tenth of training")
     embedding: str = Field(
         "trained",
-        description="features for ssp: 'trained' without labels, 'inputs' themselves, FILE.npy, FILE.parquet, timm:NAME",
+        description="features for ssp: 'trained' without labels, 'inputs' as they are, FILE.npy, .parquet, timm:NAME",
     )
     methods: tuple[str, ...] = ("moso", "moso-standardised", "moso-rank")
     selectors: tuple[str, ...] = Field((), description="how samples are chosen; without it, each method's own way")

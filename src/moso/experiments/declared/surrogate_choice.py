@@ -1,6 +1,6 @@
 """How far surrogates on features should fit, chosen on held-out training data, clean and with label noise.
 
-A tenth of the training rows of CIFAR-100's features is held out for the evaluation; the test rows are never opened here.
+A tenth of the training rows of CIFAR-100's features is held out for evaluation; the test rows are never opened.
 """
 
 from moso.experiments.declaration import Arm, Contender, Experiment

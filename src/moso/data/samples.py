@@ -194,7 +194,9 @@ class StoredSamples(_Answered):
         if not (array.dtype == np.uint8 and array.ndim == 4):
             if array.dtype.kind not in "iufb":
                 raise errors.WrongType(f"inputs must be numbers, not {array.dtype}")
-            array = array.astype(np.float32)
+            # The caller may write to its own array. One that nobody can write to (columns of Arrow, a file mapped for
+            # reading) is taken as it is, so that it is neither held twice nor read into memory.
+            array = array.astype(np.float32, copy=array.flags.writeable)
         if len(array) != len(given):
             raise errors.LengthMismatch(f"there are {len(array)} inputs but {len(given)} {task.column}s")
         if len(array) == 0:

@@ -1,7 +1,6 @@
 """Measuring a trajectory: the two terms of every sample of the partition at each sampled step."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -241,7 +240,7 @@ def prepared(
     return at, batches
 
 
-def as_batch(batch: Batch, view: View, members: NDArray[np.int64], epoch: int) -> Any:
+def as_batch(batch: Batch, view: View, members: NDArray[np.int64], epoch: int) -> Batch:
     """Return the batch of these positions; a batch that cannot be sliced is wrapped and collates its samples again."""
     if is_sliceable(batch, len(members)):
         return batch

@@ -22,11 +22,12 @@ from moso.gradients.derived_tensors import PushedForward
 from moso.gradients.directional import Route, kept_derivative, route_for
 from moso.gradients.fallback import slow_route, warn_once
 from moso.gradients.fitting import Fitting, TooLargeError, is_out_of_memory
+from moso.gradients.identities import identities_hold
 from moso.gradients.losses import batch_length, wide
 from moso.gradients.plan import Plan, Routes
 from moso.gradients.point import Batches, Groups, Point, Tensors, through
 from moso.gradients.probe import first_samples
-from moso.gradients.sweep import Kept, Swept, identities_hold
+from moso.gradients.sweep import Kept, Swept
 from moso.gradients.trust import Knowledge, RestartError, forget, knowledge_of, trusted_sweep, weakly
 
 # Bytes of calls (activations and output gradients) that the first sweep may keep. The second sweep needs no pass

@@ -1,6 +1,6 @@
 """`select`: from scores in memory to the sorted positions of the kept samples."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import replace
 from typing import Any
 
@@ -98,35 +98,19 @@ def select(
     # Labels may be names or any numbers; selectors get class numbers without gaps.
     names, classes = (None, None) if labels is None else _renumbered(np.asarray(labels))
     columns = {"labels": classes, "ids": ids, **{f"rows of {name}": table for name, table in rows.items()}}
-    for name, column in {**columns, "probabilities": chances}.items():
-        if column is not None and len(column) != count:
-            raise errors.LengthMismatch(
-                f"there are {count} {'samples' if found is None else 'scores'} but {len(column)} {name}"
-            )
-    if hard not in (None, "high", "low"):
-        raise errors.SettingInvalid(
-            f"hard = {hard!r} must be 'high' or 'low', the end of the scores where the hard samples are"
-        )
-    if min_per_class < 0:
-        raise errors.SettingInvalid(f"min_per_class = {min_per_class} must be a number of samples, 0 or more")
+    _check_lengths(count, "samples" if found is None else "scores", {**columns, "probabilities": chances})
+    _check_options(hard, min_per_class)
     for name in rows.keys() & chosen.needed(resolved):
         rows[name].check_finite()
-    problem = Problem(
-        values,
-        kept_count(count, asked_ratio(ratio, keep, count)),
-        classes,
-        rows,
-        chances,
-        None if class_error is None or names is None else _class_errors(class_error, names),
-        hard,
-        seed,
-    )
+    mistakes = None if class_error is None or names is None else _class_errors(class_error, names)
+    budget = kept_count(count, asked_ratio(ratio, keep, count))
+    problem = Problem(values, budget, classes, rows, chances, mistakes, hard, seed)
     order, problem = _by_id(problem, ids)
 
-    def choose(part: Problem) -> NDArray[np.int64]:
-        def plain(one: Problem) -> NDArray[np.int64]:
-            return chosen(one, resolved)
+    def plain(part: Problem) -> NDArray[np.int64]:
+        return chosen(part, resolved)
 
+    def choose(part: Problem) -> NDArray[np.int64]:
         return with_minimum(part, min_per_class, plain) if min_per_class > 0 else plain(part)
 
     if len(always_keep) or len(always_drop):
@@ -145,6 +129,21 @@ def _check_positions(keep: object) -> None:
     """
     if isinstance(keep, Sequence | np.ndarray) and not isinstance(keep, str):
         raise errors.WrongType("keep= is how much stays (0.6, or 3000 samples); positions go into always_keep=")
+
+
+def _check_lengths(count: int, what: str, columns: Mapping[str, Sized | None]) -> None:
+    for name, column in columns.items():
+        if column is not None and len(column) != count:
+            raise errors.LengthMismatch(f"there are {count} {what} but {len(column)} {name}")
+
+
+def _check_options(hard: str | None, min_per_class: int) -> None:
+    if hard not in (None, "high", "low"):
+        raise errors.SettingInvalid(
+            f"hard = {hard!r} must be 'high' or 'low', the end of the scores where the hard samples are"
+        )
+    if min_per_class < 0:
+        raise errors.SettingInvalid(f"min_per_class = {min_per_class} must be a number of samples, 0 or more")
 
 
 def _positions(

@@ -358,7 +358,7 @@ def _numbers(column: pa.ChunkedArray, where: str) -> Array:
             )
         shape.append(lengths[0])
         column = pc.list_flatten(column)
-    if pa.types.is_uint8(column.type) and not column.null_count:
+    if not column.null_count and (pa.types.is_uint8(column.type) or pa.types.is_float32(column.type)):
         whole: Array = column.to_numpy().reshape(shape)
         return whole
     numbers: Array = column.cast(pa.float64(), safe=False).to_numpy()

@@ -145,3 +145,9 @@ def test_nothing_else_shows():
 def test_import_moso_loads_no_torch():
     program = "import moso, sys; moso.MosoError; assert 'torch' not in sys.modules; moso.prune"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_few_updates_have_no_more_time_steps_than_updates():
+    few = {"model": "mlp-w8", "recipe": "quick", "partitions": 1}
+    assert moso.prune(table(), ratio=0.5, **few).run.configuration.time_steps == 2
+    refused("setting-invalid", table(), ratio=0.5, **few, time_steps=3)

@@ -193,10 +193,6 @@ def test_a_copy_of_a_run_that_is_no_more_is_given_up(address, tmp_path):
 def test_an_address_of_other_things_is_refused_and_not_downloaded(near, tmp_path):
     copy = copy_of(near, tmp_path / "one")
     fill(tmp_path / "there", photo="large")
-<<<<<<< HEAD
-    with pytest.raises(MosoError, match=r"is not empty and not a run directory \(it holds photo\)"):
-=======
-    with refusal("not-a-run", "--out"):
->>>>>>> main
+    with refusal("not-a-run", "out"):
         copy.pull()
     assert tree(copy.root) == {}

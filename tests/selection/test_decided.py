@@ -46,19 +46,11 @@ def test_all_decided_needs_no_selector():
 @pytest.mark.parametrize(
     ("decisions", "told"),
     [
-<<<<<<< HEAD
-        ({"always_keep": [0, 1, 2]}, "3 samples are to be kept by hand, but only 2 of 4 are to stay"),
-        ({"always_drop": [0, 1, 2]}, "3 samples are to be dropped by hand, but only 2 of 4 are to go"),
-        ({"always_keep": [1], "always_drop": [1]}, "sample 1 is to be kept and dropped at once"),
-        ({"always_keep": [4]}, "there is no sample 4 to keep or drop"),
-        ({"always_drop": [-1]}, "there is no sample -1 to keep or drop"),
-=======
-        ({"keep": [0, 1, 2]}, ("budget-impossible", 3, 2, 4)),
-        ({"drop": [0, 1, 2]}, ("budget-impossible", 3, 2, 4)),
-        ({"keep": [1], "drop": [1]}, ("settings-conflict", 1)),
-        ({"keep": [4]}, ("sample-unknown", 4)),
-        ({"drop": [-1]}, ("sample-unknown", -1)),
->>>>>>> main
+        ({"always_keep": [0, 1, 2]}, ("budget-impossible", 3, 2, 4)),
+        ({"always_drop": [0, 1, 2]}, ("budget-impossible", 3, 2, 4)),
+        ({"always_keep": [1], "always_drop": [1]}, ("settings-conflict", 1)),
+        ({"always_keep": [4]}, ("sample-unknown", 4)),
+        ({"always_drop": [-1]}, ("sample-unknown", -1)),
     ],
 )
 def test_decisions_that_cannot_be_are_refused(decisions, told):

@@ -1,5 +1,6 @@
 """`prune`: the whole job, from data in memory to the samples to keep and the proof."""
 
+import math
 import shutil
 import tempfile
 import weakref
@@ -147,7 +148,7 @@ def prune(
             "ratios": [share],
             "risk": "own" if own_risk is not None else risk,
         }
-        configuration = Configuration.resolve(values)
+        configuration = _resolved(values, given.count)
         executor = _executor(workers, bars, configuration)
         with _directory(out) as directory:
             job = Job(directory, configuration, data, build, Runtime(loader_workers), own_risk)
@@ -198,6 +199,16 @@ def _fitting(train: Samples, model: Any, asked_for: dict[str, Any]) -> dict[str,
         "by_class": train.task.by_class,
         "model": network if model is None else model if isinstance(model, str) else CUSTOM,
     }
+
+
+def _resolved(values: dict[str, Any], count: int) -> Configuration:
+    """Return the configuration; where few updates are made, the default number of time steps is no more than those."""
+    configuration = Configuration.resolve(values)
+    if "time_steps" in values:
+        return configuration
+    recipe = configuration.surrogate
+    updates = recipe.epochs * max(1, math.ceil(count // configuration.partitions / recipe.batch_size))
+    return configuration.model_copy(update={"time_steps": min(configuration.time_steps, updates)})
 
 
 @contextmanager

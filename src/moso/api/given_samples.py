@@ -1,6 +1,6 @@
 """A user's data as the samples of a run: its task, its labels, and how the splits are read."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -54,11 +54,12 @@ class Asked:
         """Whether the loss takes batches `(inputs, answers)`: it is one of ours."""
         return self.own_loss is None or self.own_loss is squared_error
 
-    def look_at(self, data: Any, read_answers: bool = True) -> Given:
-        """Recognise a split."""
+    def look_at(self, data: Any, read_answers: bool = True, columns: Sequence[str] = ()) -> Given:
+        """Recognise a split; `columns` are those of the training split, where it has names."""
         return look_at(
             data,
             label=self.label,
+            columns=columns,
             as_items=not self.takes_pairs or self.collate is not None,
             read_answers=read_answers,
             progress=self.progress,
@@ -87,15 +88,15 @@ def training_samples(given: Given, score_set: Any, asked: Asked) -> Samples:
     return _samples(given, quiet, _task(quiet, asked), asked)
 
 
-def other_samples(data: Any, train: Samples, asked: Asked) -> Samples | None:
-    """Return another split, such as the test, with the task of the training split; None without data.
+def other_samples(data: Any, train: Samples, columns: Sequence[str], asked: Asked) -> Samples | None:
+    """Return another split, such as the test, with the task and columns of the training split; None without data.
 
     Raises:
         MosoError: ``shape-mismatch`` if its inputs have another shape, and those of `training_samples`.
     """
     if data is None:
         return None
-    given = asked.look_at(data)
+    given = asked.look_at(data, columns=columns)
     if given.reader is None:
         check_repeatable(ItemView(given.dataset))
     found = _samples(given, given, train.task, replace(asked, labels=None))

@@ -130,7 +130,7 @@ class Job:
             case "validation":
                 if self.data.validation is None:
                     raise errors.SettingMissing(
-                        "risk 'validation' needs validation data: give moso.prune a validation_set=, or moso run a name "
+                        "risk 'validation' needs validation data: give moso.prune a validation_set, moso run a name "
                         "(validation) or a share of the training data to hold out (validation_share)"
                     )
                 view, count = self.data.validation.evaluation_view(), len(self.data.validation)

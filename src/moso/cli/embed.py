@@ -62,9 +62,7 @@ def embed(
     how = Embedding(_precision(precision), batch_size, threads or os.cpu_count() or 1, loader_workers)
     available_device(device)
     start = Start(pretrained, str(Path(weights).expanduser().resolve()) if weights else "")
-    data = open_dataset(
-        whole_path(dataset), resize=resize, on_broken=_on_broken(on_broken), test_share=test_share
-    )
+    data = open_dataset(whole_path(dataset), resize=resize, on_broken=_on_broken(on_broken), test_share=test_share)
     embedder = find_embedder(network, data.train, start, size, device)
     with showing(quiet) as progress:
         done = write_features_folder(out, data, embedder, how, resize=resize, progress=progress)

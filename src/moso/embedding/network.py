@@ -127,7 +127,9 @@ class Embedder:
 def _flat(rows: torch.Tensor, count: int, name: str) -> NDArray[np.float32]:
     if not isinstance(rows, torch.Tensor) or rows.ndim < 2 or len(rows) != count:
         found = tuple(rows.shape) if isinstance(rows, torch.Tensor) else type(rows).__name__
-        raise errors.ModelUnsuitable(f"{name!r} gives {found} for {count} samples where one row of features was expected")
+        raise errors.ModelUnsuitable(
+            f"{name!r} gives {found} for {count} samples where one row of features was expected"
+        )
     if rows.ndim == 4:  # feature maps: channels come first
         rows = rows.mean((2, 3))
     elif rows.ndim == 3:

@@ -13,7 +13,16 @@ export interface Line {
   /** The selector, with its settings behind it where they are not the usual ones. */
   key: string;
   name: string;
+  /** What the method believes, in a few words; empty for one that is not registered. */
+  description: string;
   points: Point[];
+}
+
+/** The verdict on the run, as far as the page uses it. */
+export interface Verdict {
+  tolerance: number;
+  sentences: string[];
+  class_harmed: boolean;
 }
 
 export interface Accuracy {
@@ -102,6 +111,7 @@ export interface About {
   version: string;
   name: string;
   headline: string;
+  verdict: Verdict;
   tally: string;
   missing: string[];
   accuracy: Accuracy | null;

@@ -17,11 +17,12 @@ from moso import errors
 from moso.configuration.candidates import LEAST_PARTITIONS, undecided
 from moso.configuration.resolved_method import ResolvedMethod, all_needs, read_settings, resolve_method
 from moso.data.readers import MEMORY_LIMIT_BYTES
-from moso.data.sources.registry import expected_task, fitting
+from moso.data.sources.registry import expected_task, fitting, has_vectors
 from moso.errors import unknown_name
 from moso.evaluation.baselines import BASELINES, FEWER_STEPS
 from moso.evidence import MEAN_SHARE, Sampling
 from moso.evidence.estimators import IN_RUN
+from moso.evidence_kinds.label_free_embedding import INPUTS
 from moso.evidence_kinds.registry import about_classes, needed_kinds
 from moso.gradients.estimates.sketch import NUMBERS
 from moso.methods import Method, find_method, methods
@@ -99,7 +100,8 @@ class Configuration(BaseModel):
     )
     early_epochs: int = Field(0, ge=0, description="epochs after which el2n and grand look; 0 = a tenth of training")
     embedding: str = Field(
-        "trained", description="features for ssp: 'trained' without labels, FILE.npy, FILE.parquet, or timm:NAME"
+        "trained",
+        description="features for ssp: 'trained' without labels, 'inputs' as they are, FILE.npy, .parquet, timm:NAME",
     )
     methods: tuple[str, ...] = ("moso", "moso-standardised", "moso-rank")
     trial_share: float = Field(
@@ -158,6 +160,8 @@ class Configuration(BaseModel):
         _settle_task(values, dataset)
         model, recipe = fitting(dataset)
         values.setdefault("model", model)
+        if has_vectors(dataset):
+            values.setdefault("embedding", INPUTS)
         # A file with a format was written by a run and holds its whole recipe; the named recipe may have changed since.
         named = None if "format" in values else load_recipe(str(values.setdefault("recipe", recipe)))
         for stage in ("surrogate", "retraining"):

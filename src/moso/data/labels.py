@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from moso import errors
+from moso.columns import Array
 from moso.errors import MosoError
 from moso.tasks.classification import check_labels
 
@@ -109,7 +110,7 @@ def _split_key(spec: str) -> tuple[Path, str | None]:
     return file, key
 
 
-def _read(file: Path, key: str | None, classes: Sequence[str]) -> tuple[NDArray[Any], NDArray[Any] | None]:
+def _read(file: Path, key: str | None, classes: Sequence[str]) -> tuple[Array, Array | None]:
     """Read the raw labels, and the ids beside them if there are any."""
     suffix = file.suffix.lower()
     try:
@@ -128,14 +129,14 @@ def _read(file: Path, key: str | None, classes: Sequence[str]) -> tuple[NDArray[
     return _array(values), _array(table["id"]) if "id" in table else None
 
 
-def _read_numpy(file: Path, key: str | None) -> NDArray[Any]:
+def _read_numpy(file: Path, key: str | None) -> Array:
     with file.open("rb") as stream:
         loaded = np.load(stream, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
             if key is not None:
                 raise errors.ColumnMissing(f"label file {file} is one array and has no key {key!r}")
             return loaded
-        array: NDArray[Any] = loaded[_choose(file, list(loaded.files), key, "array")]
+        array: Array = loaded[_choose(file, list(loaded.files), key, "array")]
         return array
 
 
@@ -155,7 +156,7 @@ def _read_text(file: Path, key: str | None, classes: Sequence[str]) -> _Table:
     return {name.strip(): [row[i].strip() for row in rows[1:]] for i, name in enumerate(header)}
 
 
-def _choose(file: Path, names: Sequence[Any], key: str | None, what: str) -> Any:
+def _choose(file: Path, names: Sequence[object], key: str | None, what: str) -> Any:
     if key is not None:
         if key not in names:
             raise errors.ColumnMissing(f"label file {file} has no {what} {key!r}; it has: {', '.join(map(str, names))}")
@@ -171,7 +172,7 @@ def _choose(file: Path, names: Sequence[Any], key: str | None, what: str) -> Any
     return names[0]
 
 
-def _array(values: Sequence[Any]) -> NDArray[Any]:
+def _array(values: Sequence[object]) -> Array:
     """Convert to an array of numbers or of text; missing values become NaN or an empty text."""
     if any(isinstance(value, str) for value in values):
         return np.array(["" if value is None else str(value) for value in values], dtype=np.str_)
@@ -180,7 +181,7 @@ def _array(values: Sequence[Any]) -> NDArray[Any]:
     return np.asarray(values)
 
 
-def _order(file: Path, own: NDArray[Any], ids: pa.Array) -> NDArray[np.int64]:
+def _order(file: Path, own: Array, ids: pa.Array) -> NDArray[np.int64]:
     """Return the row of the file that belongs to each sample."""
     rows = {str(value): row for row, value in enumerate(own.tolist())}
     order = [rows.get(str(value)) for value in ids.to_pylist()]
@@ -201,7 +202,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _as_numbers(values: NDArray[Any], classes: Sequence[str]) -> NDArray[Any]:
+def _as_numbers(values: Array, classes: Sequence[str]) -> Array:
     """Convert text to class indices: by name if all values are class names, as numbers otherwise."""
     if values.dtype.kind != "U" or values.ndim != 1:
         return values

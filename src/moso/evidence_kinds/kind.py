@@ -9,7 +9,7 @@ work, completeness, prices, provenance and reading are loops over kinds (`regist
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -272,8 +272,7 @@ class EvidenceKind(Generic[T_co]):
         Raises:
             MosoError: ``stage-incomplete`` if it was not measured.
         """
-        array: T_co = read(self.found(self.path(given.home, 0, column)))
-        return array
+        return cast(T_co, read(self.found(self.path(given.home, 0, column))))
 
     def price(self, settings: RunSettings) -> Price | None:
         """Return the price of one piece, or None if it is negligible."""

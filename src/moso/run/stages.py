@@ -207,8 +207,8 @@ def _keeping(
         seed=evidence.seed,
         ids=ids,
         min_per_class=choice.min_per_class,
-        keep=decided.keep,
-        drop=decided.drop,
+        always_keep=decided.keep,
+        always_drop=decided.drop,
         settings=choice.settings.model_dump(),
         **given,
     )

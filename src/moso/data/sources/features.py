@@ -243,4 +243,5 @@ SOURCE = Source(
     open_features,
     fits=("linear", "linear-probe"),
     pictures=False,
+    vectors=True,
 )

@@ -104,8 +104,8 @@ def kept_samples(
         hard=hard,
         min_per_class=choice.min_per_class,
         settings=choice.settings.model_dump(),
-        keep=() if keep is None else np.searchsorted(among, keep),
-        drop=() if drop is None else np.searchsorted(among, drop),
+        always_keep=() if keep is None else np.searchsorted(among, keep),
+        always_drop=() if drop is None else np.searchsorted(among, drop),
     )
     return among[kept]
 

@@ -16,7 +16,8 @@ def test_the_rounds_see_every_fold_once():
     for count in range(3, 9):
         rounds = fold_rounds(count)
         assert [fold for one in rounds for fold in one] == list(range(count))
-        assert len(rounds) == 3 and all(rounds)
+        assert len(rounds) == 3
+        assert all(rounds)
 
 
 def test_half_of_the_candidates_survive_and_random_always_does():

@@ -99,7 +99,8 @@ def test_a_trial_is_what_it_says(noisy):
     _, job = noisy
     trial = Trial(0, 0.7, 1, "moso-rank")
     held_out, others = split(job, 0, 1)
-    assert not set(held_out) & set(others) and len(held_out) + len(others) == SAMPLES
+    assert not set(held_out) & set(others)
+    assert len(held_out) + len(others) == SAMPLES
     scores = SeedEvidence(job, 0)
     values = find_candidate(job, "moso-rank").choice.score(scores)
     kept = others[
@@ -171,7 +172,8 @@ def test_without_anything_to_learn_it_is_random_selection(tmp_path):
     job = job_at(tmp_path, nothing)
     run = carried_out(job)
     decision = read_decision(job, 0, 0.7)
-    assert decision.is_random and decision.winner == "random"
+    assert decision.is_random
+    assert decision.winner == "random"
     assert "random" in decision.sentence()
     assert np.array_equal(run.kept("auto", 0.7), run.kept("random", 0.7, "balanced"))
 

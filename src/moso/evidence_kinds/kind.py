@@ -81,7 +81,7 @@ class RunSettings(Protocol):
 
     @property
     def view(self) -> str:
-        """The view of samples for scoring: `evaluation` or `training`."""
+        """The view of samples for scoring: `evaluation` or `training` (`auto` until the network is known)."""
 
     @property
     def embedding(self) -> str:

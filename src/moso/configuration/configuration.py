@@ -79,6 +79,9 @@ class Configuration(BaseModel):
     probes: int = Field(
         0, ge=0, description="moso-adjoint: random probes of each sample's effect on its own loss; 0 = left out"
     )
+    window: float = Field(
+        1.0, gt=0, le=1, description="moso-adjoint: share of the updates, the last ones, that are differentiated"
+    )
     form: Form = Field("paper", description="'paper' or 'centred' form of the score")
     view: Literal["auto", "evaluation", "training"] = Field(
         "auto",

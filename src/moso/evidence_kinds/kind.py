@@ -91,6 +91,10 @@ class RunSettings(Protocol):
     def probes(self) -> int:
         """The number of probes of the adjoint."""
 
+    @property
+    def window(self) -> float:
+        """The share of the updates, the last ones, that the adjoint differentiates."""
+
 
 class SeedRun(Protocol):
     """One seed of a run, for reading evidence."""

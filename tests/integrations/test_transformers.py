@@ -214,9 +214,7 @@ def by_single_gradients(model, batches, trajectory):
     model.eval()
     for point in trajectory:
         point.load_into(model)
-        rates = dict(
-            (name, rate) for rate, names in zip(point.learning_rates, point.groups, strict=True) for name in names
-        )
+        rates = {name: rate for rate, names in zip(point.learning_rates, point.groups, strict=True) for name in names}
         named = [(name, one) for name, one in model.named_parameters() if name in rates]
         each = [
             torch.autograd.grad(model(**one).loss, [parameter for _, parameter in named], allow_unused=True)

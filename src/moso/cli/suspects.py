@@ -38,8 +38,8 @@ def suspects(
         str | None,
         typer.Option(
             "--order",
-            help="what ranks them: out-of-sample, or the name of a score of the run [aum if the run has it, else "
-            "out-of-sample]",
+            help="what ranks them: out-of-sample, neighbours, combined, or the name of a score of the run [combined "
+            "where inputs are vectors, else aum if the run has it, else out-of-sample]",
             show_default=False,
         ),
     ] = None,

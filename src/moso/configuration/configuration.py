@@ -47,7 +47,7 @@ class Configuration(BaseModel):
     Example:
         >>> configuration = Configuration.resolve({"dataset": "digits", "ratios": [0.5], "epochs": 3})
         >>> configuration.surrogate.epochs, configuration.partitions, configuration.methods
-        (3, 5, ('moso', 'moso-standardised', 'moso-rank'))
+        (3, 5, ('moso-rank',))
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -79,9 +79,14 @@ class Configuration(BaseModel):
     probes: int = Field(
         0, ge=0, description="moso-adjoint: random probes of each sample's effect on its own loss; 0 = left out"
     )
+    window: float = Field(
+        1.0, gt=0, le=1, description="moso-adjoint: share of the updates, the last ones, that are differentiated"
+    )
     form: Form = Field("paper", description="'paper' or 'centred' form of the score")
-    view: Literal["evaluation", "training"] = Field(
-        "evaluation", description="scored as samples and network are in 'evaluation', or as 'training' saw them"
+    view: Literal["auto", "evaluation", "training"] = Field(
+        "auto",
+        description="scored as samples and network are in 'evaluation', or as 'training' saw them; auto: 'training' "
+        "with batch-norm or augmentation",
     )
     parameters: Literal["all", "head"] = Field("all", description="which parameters' gradients are compared")
     estimator: Literal["exact", "subsampled", "sketched", "last-layer", "in-run"] = Field(
@@ -103,7 +108,7 @@ class Configuration(BaseModel):
         "trained",
         description="features for ssp: 'trained' without labels, 'inputs' as they are, FILE.npy, .parquet, timm:NAME",
     )
-    methods: tuple[str, ...] = ("moso", "moso-standardised", "moso-rank")
+    methods: tuple[str, ...] = ("moso-rank",)
     trial_share: float = Field(
         1.0, gt=0, le=1, description="auto: share of the retraining's epochs for which a candidate is tried"
     )
@@ -155,6 +160,9 @@ class Configuration(BaseModel):
             raise errors.FormatUnknown(
                 f"format {values['format']} is not known to this version, which reads format {FORMAT}"
             )
+        if "format" in values:
+            # A run that was written before these settings existed, or with other defaults, keeps its meaning.
+            values = {"view": "evaluation", "methods": ["moso", "moso-standardised", "moso-rank"], **values}
         shortcuts = {name: values.pop(name) for name in _SHORTCUTS if name in values}
         dataset = str(values.get("dataset", "digits"))
         _settle_task(values, dataset)

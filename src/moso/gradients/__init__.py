@@ -19,7 +19,10 @@ from moso.gradients.point import Point, evaluation_mode
 from moso.gradients.probe import PROBES
 from moso.gradients.risk import Risk, RiskFunction, SampleRisk, class_weights, risk_gradient
 from moso.gradients.sweep import without_identities
+from moso.quiet import prepare_forward_mode
 from moso.tasks import cross_entropy
+
+prepare_forward_mode()
 
 __all__ = [
     "PROBES",

@@ -14,7 +14,7 @@ from typing import Any
 
 from moso import errors
 from moso.configuration import Configuration
-from moso.configuration.configuration import FORMAT
+from moso.configuration.fields import FORMAT
 from moso.errors import MosoError
 from moso.files import TEMPORARY, append, replacing, sweep, write_json, write_text
 from moso.results.working_copy import Wanted, WorkingCopy, is_small_file

@@ -4,61 +4,120 @@
 >>> kept = moso.select([0.3, -0.1, 0.8, 0.5], ratio=0.5, labels=[0, 1, 0, 1])
 >>> kept
 array([2, 3])
-
-Names are imported on first use: torch takes seconds, and `moso --help` needs none of it.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from moso.errors import MosoError
 from moso.version import __version__
 
 if TYPE_CHECKING:
-    from moso.api import Pruned, prune, score
-    from moso.evidence import Estimator, Recorder, Trajectory
-    from moso.gradients import SampleRisk
+    from moso.analysis.verdict import Verdict
+    from moso.api import PruneConfig, Pruned, prune, score
+    from moso.configuration import Configuration
+    from moso.data import Samples, View
+    from moso.data.views import Collate
+    from moso.errors import MosoError
+    from moso.evidence import Dynamics, Estimator, Recorder, Trajectory, TrajectoryPoint
+    from moso.gradients import Loss, Risk, SampleRisk
+    from moso.methods import Method
+    from moso.progress import Progress
     from moso.results import Run
-    from moso.selection import select
-    from moso.tasks import squared_error
+    from moso.results.directory import RunDirectory
+    from moso.results.selections import Selection
+    from moso.scores import Score
+    from moso.selection import Keep, Selector, select, select_stream
+    from moso.tasks import (
+        Classification,
+        MultiLabel,
+        OwnTask,
+        PerSample,
+        Regression,
+        Task,
+        cross_entropy,
+        squared_error,
+    )
 
-# The module of every name that is imported on first use.
-_MODULES = {
-    "Estimator": "moso.evidence",
-    "Pruned": "moso.api",
-    "Recorder": "moso.evidence",
+# Where each public name lives. A name is imported when it is first used, so `import moso` takes no time and verbs of
+# the command line that need no network do not load PyTorch.
+_HOMES = {
+    "Verdict": "moso.analysis.verdict",
+    **dict.fromkeys(("PruneConfig", "Pruned", "prune", "score"), "moso.api"),
+    "Configuration": "moso.configuration",
+    **dict.fromkeys(("Samples", "View"), "moso.data"),
+    "Collate": "moso.data.views",
+    "MosoError": "moso.errors",
+    **dict.fromkeys(("Dynamics", "Estimator", "Recorder", "Trajectory", "TrajectoryPoint"), "moso.evidence"),
+    **dict.fromkeys(("Loss", "Risk", "SampleRisk"), "moso.gradients"),
+    "Method": "moso.methods",
+    "Progress": "moso.progress",
     "Run": "moso.results",
-    "SampleRisk": "moso.gradients",
-    "Trajectory": "moso.evidence",
-    "prune": "moso.api",
-    "score": "moso.api",
-    "select": "moso.selection",
-    "squared_error": "moso.tasks",
+    "RunDirectory": "moso.results.directory",
+    "Selection": "moso.results.selections",
+    "Score": "moso.scores",
+    **dict.fromkeys(("Keep", "Selector", "select", "select_stream"), "moso.selection"),
+    **dict.fromkeys(
+        (
+            "Classification",
+            "MultiLabel",
+            "OwnTask",
+            "PerSample",
+            "Regression",
+            "Task",
+            "cross_entropy",
+            "squared_error",
+        ),
+        "moso.tasks",
+    ),
 }
 
 __all__ = [
+    "Classification",
+    "Collate",
+    "Configuration",
+    "Dynamics",
     "Estimator",
+    "Keep",
+    "Loss",
+    "Method",
     "MosoError",
+    "MultiLabel",
+    "OwnTask",
+    "PerSample",
+    "Progress",
+    "PruneConfig",
     "Pruned",
     "Recorder",
+    "Regression",
+    "Risk",
     "Run",
+    "RunDirectory",
     "SampleRisk",
+    "Samples",
+    "Score",
+    "Selection",
+    "Selector",
+    "Task",
     "Trajectory",
+    "TrajectoryPoint",
+    "Verdict",
+    "View",
     "__version__",
+    "cross_entropy",
     "prune",
     "score",
     "select",
+    "select_stream",
     "squared_error",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_MODULES[name]), name)
-    globals()[name] = value
+    if name not in _HOMES:
+        raise AttributeError(f"module 'moso' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return list(__all__)

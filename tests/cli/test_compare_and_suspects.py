@@ -134,7 +134,7 @@ def test_what_an_extra_would_add_names_the_extra(compared, done, tmp_path, monke
     for name in ("cleanlab", "cleanlab.filter", "cleanlab.rank"):
         monkeypatch.setitem(sys.modules, name, None)
     said = " ".join(done("suspects", str(compared), "--top", "3", "--out", str(tmp_path / "out")).split())
-    assert 'cleanlab is not installed; `pip install "moso-prune[cleanlab]"` does it' in said
+    assert 'cleanlab is not installed; pip install "moso-prune[cleanlab]" installs it' in said
 
 
 def test_runs_without_suspects_are_refused(refused, done, compared, tmp_path):

@@ -31,8 +31,8 @@ def status(
     as_json: Json = False,
 ) -> None:
     """Say how a run stands: what is done, what is at work and where, what failed, how long it will take."""
+    from moso.analysis.live_scalars import Scalars
     from moso.analysis.run_status import status as standing
-    from moso.analysis.tensorboard import Scalars
     from moso.results.directory import RunDirectory
 
     # A few small files are copied to a scratch folder of their own: the local copy of a run in progress may be busy

@@ -53,6 +53,12 @@ VERBS: dict[str, Verb] = {
         "Retrain on what many methods keep and compare them, with baselines of equal cost.",
         "moso compare --dataset digits --method moso --method el2n --ratio 40% --ratio 60%",
     ),
+    "embed": Verb(
+        _WHOLE,
+        "embed:embed",
+        "Compute the features of a data set once, to prune with them in seconds.",
+        "moso embed --dataset folder:photos --network timm:resnet18 --pretrained --out photos-features",
+    ),
     "train": Verb(
         _STAGES,
         "run:train",

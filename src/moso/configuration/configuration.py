@@ -14,6 +14,7 @@ import torch
 from pydantic import ConfigDict, ValidationError, field_validator
 
 from moso import errors
+from moso.configuration.candidates import LEAST_PARTITIONS, undecided
 from moso.configuration.fields import (
     CUSTOM,
     FORMAT,
@@ -25,14 +26,16 @@ from moso.configuration.fields import (
     SelectionFields,
 )
 from moso.configuration.resolved_method import ResolvedMethod, all_needs, read_settings, resolve_method
-from moso.data.sources.registry import expected_task, fitting
+from moso.data.sources.registry import expected_task, fitting, has_vectors
 from moso.errors import unknown_name
 from moso.evaluation.baselines import BASELINES, FEWER_STEPS
 from moso.evidence.estimators import IN_RUN
+from moso.evidence_kinds.label_free_embedding import INPUTS
 from moso.evidence_kinds.registry import about_classes, needed_kinds
 from moso.methods import Method, find_method, methods
+from moso.methods.auto import AUTO, CHOSEN
 from moso.scores import Score
-from moso.selection import Selector, check_ratio, find_selector
+from moso.selection import Selector, check_ratio
 from moso.selection.share import parse_share
 from moso.tasks import find_task
 from moso.training.in_run import check_in_run
@@ -92,6 +95,8 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
         _settle_task(values, dataset)
         model, recipe = fitting(dataset)
         values.setdefault("model", model)
+        if has_vectors(dataset):
+            values.setdefault("embedding", INPUTS)
         # A file with a format was written by a run and holds its whole recipe; the named recipe may have changed since.
         named = None if "format" in values else load_recipe(str(values.setdefault("recipe", recipe)))
         for stage in ("surrogate", "retraining"):
@@ -200,14 +205,16 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
         """Return the (method, selector) pairs of this run, including the random baselines."""
         chosen = []
         for method in self.methods:
-            chosen += [(method, selector) for selector in (self.selectors or (self.selector_of(method),))]
+            # `auto` chooses its selector itself.
+            named = () if method == AUTO else self.selectors
+            chosen += [(method, selector) for selector in (named or (self.selector_of(method),))]
         baselines = [("random", "random"), ("random", "balanced")] if self.by_class else [("random", "random")]
         return list(dict.fromkeys([*chosen, *baselines]))
 
     def selector_of(self, method: str | Method) -> str:
         """Return the selector of a method; without classes, `top` replaces a selector that needs them."""
         own = find_method(method) if isinstance(method, str) else method
-        by_class = "labels" in find_selector(own.selector).needed()
+        by_class = "labels" in own.find_selector().needed()
         return "top" if by_class and not self.by_class and own.score is not None else own.selector
 
     def choice(
@@ -223,7 +230,10 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
         Raises:
             MosoError: ``unknown-name``, ``setting-invalid``.
         """
-        return resolve_method(method, selector or self.selector_of(method), self.settings, self.min_per_class, score)
+        own = find_method(method) if isinstance(method, str) else method
+        if own.name == AUTO and selector in (None, CHOSEN, CHOSEN.name):
+            return undecided(self)
+        return resolve_method(own, selector or self.selector_of(own), self.settings, self.min_per_class, score)
 
     def choices(self) -> list[ResolvedMethod]:
         """Return the pairs of this run, resolved."""
@@ -236,6 +246,11 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
     def problem(self, choice: ResolvedMethod) -> str | None:
         """Return one sentence on why a choice is impossible in this run, or None if it is possible."""
         needs, score = choice.needs(), choice.score
+        if choice.method == AUTO and (self.partitions < LEAST_PARTITIONS or choice.selector.name != CHOSEN.name):
+            return (
+                f"method {AUTO!r} tries candidates on partitions that no score has looked at, and finds the selector "
+                f"itself; give --partitions {LEAST_PARTITIONS} or more, and no --selector with it"
+            )
         if choice.min_per_class and not self.by_class:
             return "min_per_class counts samples of a class, but the samples have no classes"
         if choice.by_class() and not self.by_class:
@@ -265,7 +280,7 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
         def can_be(name: str) -> bool:
             return all(self.problem(self.choice(name, one)) is None for one in self.selectors or (None,))
 
-        found = tuple(name for name in methods() if can_be(name))
+        found = tuple(name for name in methods() if name != AUTO and can_be(name))
         if not found:
             raise errors.MethodImpossible(f"no method goes with selector {', '.join(self.selectors)} here; name others")
         return found

@@ -85,7 +85,8 @@ class ScoringFields(BaseModel):
         0, ge=0, description="epochs after which el2n and grand measure; 0 for a tenth of training"
     )
     embedding: str = Field(
-        "trained", description="features for ssp: trained (without labels), FILE.npy, FILE.parquet, timm:NAME"
+        "trained",
+        description="features for ssp: trained (without labels), inputs (as they are), FILE.npy, .parquet, timm:NAME",
     )
 
 
@@ -94,6 +95,9 @@ class SelectionFields(BaseModel):
 
     methods: tuple[str, ...] = Field(
         ("moso", "moso-standardised", "moso-rank"), description="pruning methods (see `moso methods`)"
+    )
+    trial_share: float = Field(
+        1.0, gt=0, le=1, description="auto: share of the retraining's epochs for which a candidate is tried"
     )
     ratios: tuple[float, ...] = Field(
         (0.4, 0.6, 0.8), description="share of samples to remove, such as 0.4 or 40%; may be repeated"

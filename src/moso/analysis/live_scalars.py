@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from moso import errors
+from moso.results.manifest import Event
 
 
 class Scalars:
@@ -23,11 +24,11 @@ class Scalars:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as problem:
-            raise errors.PackageMissing('--tensorboard needs TensorBoard: pip install "moso-prune[watch]"') from problem
+            raise errors.package_missing("tensorboard", "watch", "--tensorboard") from problem
         self._writer: Any = SummaryWriter(str(folder))
         self._written: set[tuple[str, int]] = set()
 
-    def write(self, events: Sequence[dict[str, Any]]) -> None:
+    def write(self, events: Sequence[Event]) -> None:
         """Write the scalars of those events that were not written before."""
         for event in events:
             if event["event"] == "epoch":

@@ -32,7 +32,11 @@ def checked(tool: list[str], files: list[Path]) -> str:
 def test_type_checkers_accept_the_right_and_find_the_wrong(tool, tmp_path):
     if importlib.util.find_spec(tool) is None:
         pytest.skip(f"{tool} is not installed")
-    options = ["mypy", "--strict", "--follow-imports=silent"] if tool == "mypy" else ["pyright", "--pythonpath", sys.executable]
+    options = (
+        ["mypy", "--strict", "--follow-imports=silent"]
+        if tool == "mypy"
+        else ["pyright", "--pythonpath", sys.executable]
+    )
     wrong = tmp_path / "wrong_usage.py"
     wrong.write_text("import moso\n" + "\n".join(WRONG) + "\n")
     said = checked(options, [USAGE, wrong])

@@ -4,17 +4,22 @@ from typing import Annotated
 
 import typer
 
-from moso.cli.flags import Quiet, RunArgument
-from moso.report.page.page import MAX_MEGABYTES, write_report
-from moso.results.reading import Run
+from moso.cli.flags import OUTPUT, Quiet, RunArgument, option
+
+# `report.page.page.MAX_MEGABYTES`, which a test holds against this.
+MEGABYTES = 25.0
 
 MaxMegabytes = Annotated[
-    float, typer.Option("--max-mb", min=1, help="largest size of the file; fewer pictures where they do not all fit")
+    float,
+    option("--max-mb", panel=OUTPUT, min=1, help="largest size of the file in MB; fewer pictures if they do not fit"),
 ]
 
 
-def report(run: RunArgument, max_mb: MaxMegabytes = MAX_MEGABYTES, quiet: Quiet = False) -> None:
+def report(run: RunArgument, max_mb: MaxMegabytes = MEGABYTES, quiet: Quiet = False) -> None:
     """Write report.html, a page that opens offline, from what the run has."""
+    from moso.report.page.page import write_report
+    from moso.results.reading import Run
+
     opened = Run.open(run)
     path = write_report(opened, max_mb)
     opened.directory.push(path)

@@ -1,9 +1,9 @@
 """Hugging Face transformers: record a `Trainer`'s training, and score its samples without writing a loss.
 
-    callback = MosoCallback("runs/trajectory")
-    trainer = Trainer(model, arguments, train_dataset=dataset, data_collator=collator, callbacks=[callback])
-    trainer.train()
-    scores = score(trainer, callback.trajectory)
+callback = MosoCallback("runs/trajectory")
+trainer = Trainer(model, arguments, train_dataset=dataset, data_collator=collator, callbacks=[callback])
+trainer.train()
+scores = score(trainer, callback.trajectory)
 """
 
 import inspect

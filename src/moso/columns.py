@@ -21,6 +21,8 @@ BLOCK = 2**20
 _PAGED = os.name != "nt"
 
 Number = TypeVar("Number", bound=np.generic)
+# An array whose numbers may be of any type.
+Array = NDArray[Any]
 
 
 def cache_folder() -> Path:
@@ -48,7 +50,7 @@ def _nameless() -> IO[bytes]:
     return tempfile.TemporaryFile(dir=folder)
 
 
-def empty_column(shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+def empty_column(shape: int | tuple[int, ...], dtype: DTypeLike) -> Array:
     """Return an uninitialised array of this shape, memory-mapped if it is larger than `LIMIT_BYTES`.
 
     Example:

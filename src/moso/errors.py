@@ -198,6 +198,10 @@ class ModelUnsuitable(MosoError):
     """A network does not fit the data or the method: its inputs, its outputs, its layers or its parameters."""
 
 
+class WeightsMismatch(MosoError):
+    """Weights do not fit the network; the message names what is missing, left over or of another shape."""
+
+
 class FactoryBroken(MosoError):
     """A factory `package.module:factory` of the user's own cannot be imported, called or used."""
 

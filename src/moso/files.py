@@ -13,7 +13,6 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
@@ -110,12 +109,12 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: object) -> None:
     """Write JSON atomically, keys in the order given."""
     write_text(path, json.dumps(value, indent=2) + "\n")
 
 
-def write_csv(path: Path, names: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
+def write_csv(path: Path, names: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
     """Write a CSV file with a header atomically."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([names, *rows])

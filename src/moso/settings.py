@@ -28,7 +28,7 @@ class Settings(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _is_no_truth_value(cls, value: Any, info: ValidationInfo) -> Any:
+    def _is_no_truth_value(cls, value: object, info: ValidationInfo) -> Any:
         # pydantic accepts True as the number 1.
         if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation is not bool:
             raise ValueError
@@ -68,7 +68,7 @@ def options(kind: type[Settings]) -> list[Option]:
     ]
 
 
-def resolve(owner: str, kind: type[Kind], given: Mapping[str, Any]) -> Kind:
+def resolve(owner: str, kind: type[Kind], given: Mapping[str, object]) -> Kind:
     """Validate a user's values and return the settings; text is parsed as a number where a number is expected.
 
     Args:

@@ -78,7 +78,7 @@ def test_a_dry_comparison_writes_nothing(done, tmp_path):
         (["--selector", "blanced"], "unknown selector 'blanced'; nearest: balanced"),
         (["--baseline", "rs3"], "unknown baseline 'rs3'; nearest: rs2"),
         (["--ratio", "1.0"], "ratio 1.0 is outside [0, 1)"),
-        (["--tolerance", "-1"], "tolerance -1.0 must be 0 or a number of points"),
+        (["--tolerance", "-1"], "tolerance = -1.0"),
         (["--scores", "scores.npy"], "--scores scores.npy: give it as NAME=FILE"),
         (["--scores", "mine=nowhere.npy"], "nowhere.npy"),
         (["--indices", "mine=nowhere.npy"], "nowhere.npy"),

@@ -23,6 +23,7 @@ from torch import nn
 
 from moso import errors
 from moso.adjoint.state import TrainingState, digest
+from moso.batch import Batch
 from moso.evidence import read_state, write_state
 from moso.evidence.trajectory import point_path
 from moso.files import sweep
@@ -95,7 +96,7 @@ class Update:
     state: TrainingState
     after: TrainingState
     positions: NDArray[np.int64]
-    batch: Any
+    batch: Batch
     rate: float
 
 

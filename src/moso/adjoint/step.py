@@ -23,7 +23,6 @@ For plain gradient descent `u = - eta lambda'`, and this is `eta / (B - 1) lambd
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -35,6 +34,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from moso import errors
 from moso.adjoint.running_statistics import RunningStatistics
 from moso.adjoint.state import Adjoint, TrainingState, differentiable
+from moso.batch import Batch
 from moso.gradients import Loss, map_tensors, to_device
 from moso.gradients.losses import LossModule
 from moso.randomness import reseed, seeded
@@ -65,7 +65,7 @@ class Step:
     recipe: TrainingRecipe
     seed: int
 
-    def back(self, state: TrainingState, batch: Any, rate: float, adjoints: Sequence[Adjoint]) -> StepBack:
+    def back(self, state: TrainingState, batch: Batch, rate: float, adjoints: Sequence[Adjoint]) -> StepBack:
         """Map adjoints of the state after update `state.step + 1` to adjoints of `state`.
 
         Args:
@@ -128,7 +128,7 @@ class Step:
                 "its gradient is no function of the losses (a custom function that can be differentiated once only?)"
             )
 
-    def _losses(self, leaves: Tensors, buffers: Tensors, batch: Any) -> torch.Tensor:
+    def _losses(self, leaves: Tensors, buffers: Tensors, batch: Batch) -> torch.Tensor:
         device = next(iter(leaves.values())).device
         batch = to_device(batch, device)
         if self.recipe.channels_last:

@@ -6,7 +6,7 @@ Evidence is measured once for all methods that need it, so the costs of two meth
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -19,7 +19,7 @@ from moso.evidence_kinds.registry import averages, needed_kinds, needs_reference
 from moso.evidence_kinds.step_terms import TERMS
 from moso.results.directory import RunDirectory
 from moso.results.reading import Run
-from moso.results.retrainings import Retraining, all_retrainings
+from moso.results.retrainings import all_retrainings, retraining_of
 
 
 def costs(directory: RunDirectory, configuration: Configuration) -> Costs:
@@ -30,10 +30,9 @@ def costs(directory: RunDirectory, configuration: Configuration) -> Costs:
         for stage in ("train", "score")
     }
     retraining = directory.seconds("evaluate")
-    names = [field.name for field in fields(Retraining)]
     by_ratio: dict[float, list[float]] = {}
     for row in all_retrainings(directory.root):
-        piece = Retraining(**{name: row[name] for name in names}).digest()
+        piece = retraining_of(row).digest()
         if piece in retraining:
             by_ratio.setdefault(row["ratio"], []).append(retraining[piece])
     medians = {ratio: float(np.median(values)) for ratio, values in sorted(by_ratio.items())}

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from moso import errors
+from moso.results.manifest import Event
 
 
 class Scalars:
@@ -27,7 +28,7 @@ class Scalars:
         self._writer: Any = SummaryWriter(str(folder))
         self._written: set[tuple[str, int]] = set()
 
-    def write(self, events: Sequence[dict[str, Any]]) -> None:
+    def write(self, events: Sequence[Event]) -> None:
         """Write the scalars of those events that were not written before."""
         for event in events:
             if event["event"] == "epoch":

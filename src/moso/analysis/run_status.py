@@ -2,10 +2,10 @@
 
 import time
 from dataclasses import dataclass
-from typing import Any
 
 from moso.evidence_kinds.registry import KINDS
 from moso.results.directory import RunDirectory
+from moso.results.manifest import Event, StageNote
 from moso.results.working_copy import is_status_file
 from moso.run.heartbeat import Running, running
 from moso.run.network_pieces import TrainReference, TrainSurrogate
@@ -68,8 +68,8 @@ def status(directory: RunDirectory) -> Status:
 
 def _stage(
     name: str,
-    noted: dict[str, Any],
-    events: list[dict[str, Any]],
+    noted: StageNote,
+    events: list[Event],
     at_work: tuple[Running, ...],
     now: float,
     held: bool,
@@ -96,7 +96,7 @@ def _stage(
     )
 
 
-def _stage_of_event(event: dict[str, Any]) -> str | None:
+def _stage_of_event(event: Event) -> str | None:
     if event["event"] in ("begun", "complete"):
         return str(event["stage"])
     return _stage_of(str(event.get("what")))

@@ -3,19 +3,20 @@
 A sample is augmented in the same way in the same epoch, whatever its batch, worker or machine.
 """
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from moso.columns import Array
 from moso.randomness import uniforms
 
 Augmentation = Literal["none", "crop", "crop-flip", "resized-crop-flip"]
 PADDING_SHARE = 8  # an image of 32 pixels is padded by 4, as is usual
 
 
-def pad_crop(images: NDArray[Any], keys: NDArray[np.uint64], epoch: int, seed: int, flip: bool) -> NDArray[Any]:
+def pad_crop(images: Array, keys: NDArray[np.uint64], epoch: int, seed: int, flip: bool) -> Array:
     """Zero-pad by an eighth, crop a random window of the old size, and mirror half of the images.
 
     Args:

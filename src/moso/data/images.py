@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from moso import errors
+from moso.columns import Array
 from moso.errors import MosoError
 from moso.randomness import generator
 
@@ -97,7 +98,7 @@ def fit(image: Image.Image, resize: int | None) -> Image.Image:
     return image.crop((left, top, left + resize, top + resize))
 
 
-def resize_images(images: NDArray[Any], resize: int) -> NDArray[np.uint8]:
+def resize_images(images: Array, resize: int) -> NDArray[np.uint8]:
     """Bring decoded images `[n, channels, height, width]` to `resize` x `resize` pixels, as `fit` does.
 
     Raises:

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from moso import errors
+from moso.columns import Array
 from moso.errors import MosoError
 from moso.tasks.classification import check_labels
 
@@ -59,15 +60,43 @@ def read_labels(spec: str, count: int, classes: Sequence[str], ids: pa.Array | N
         array([1, 0])
     """
     file, key = _split_key(spec)
-    values, own_ids = _read(file, key, classes)
-    if len(values) != count:
-        raise errors.LengthMismatch(f"label file {file} has {len(values)} labels but the data set has {count} samples")
-    if own_ids is not None and ids is not None:
-        values = values[_order(file, own_ids, ids)]
+    values = raw_labels(file, count, classes, ids, key)
     try:
         return check_labels(_as_numbers(values, classes), len(classes))
     except MosoError as problem:
         raise type(problem)(f"label file {file}: {problem}") from problem
+
+
+def raw_labels(
+    file: Path, count: int, classes: Sequence[str], ids: pa.Array | None = None, key: str | None = None
+) -> NDArray[Any]:
+    """Read the labels of a file as they are written: numbers, or texts.
+
+    Args:
+        file: The file.
+        count: Number of samples.
+        classes: Names of the classes, as far as they are known; they tell a header from a label.
+        ids: Ids of the samples, which the table's `id` column is matched against.
+        key: The array or column.
+
+    Returns:
+        One label per sample, shape `[count, ...]`.
+
+    Raises:
+        MosoError: ``file-unreadable``, ``column-missing``, ``data-ambiguous``, ``length-mismatch``, ``sample-unknown``.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp()) / "labels.csv"
+        >>> _ = file.write_text("id,label\\n1,dog\\n0,cat\\n")
+        >>> raw_labels(file, 2, [], pa.array([0, 1])).tolist()
+        ['cat', 'dog']
+    """
+    values, own_ids = _read(file, key, classes)
+    if values.ndim == 0 or len(values) != count:
+        found = len(values) if values.ndim else "no"
+        raise errors.LengthMismatch(f"label file {file} has {found} labels but the data set has {count} samples")
+    return values if own_ids is None or ids is None else values[_order(file, own_ids, ids)]
 
 
 def _split_key(spec: str) -> tuple[Path, str | None]:
@@ -81,7 +110,7 @@ def _split_key(spec: str) -> tuple[Path, str | None]:
     return file, key
 
 
-def _read(file: Path, key: str | None, classes: Sequence[str]) -> tuple[NDArray[Any], NDArray[Any] | None]:
+def _read(file: Path, key: str | None, classes: Sequence[str]) -> tuple[Array, Array | None]:
     """Read the raw labels, and the ids beside them if there are any."""
     suffix = file.suffix.lower()
     try:
@@ -100,14 +129,14 @@ def _read(file: Path, key: str | None, classes: Sequence[str]) -> tuple[NDArray[
     return _array(values), _array(table["id"]) if "id" in table else None
 
 
-def _read_numpy(file: Path, key: str | None) -> NDArray[Any]:
+def _read_numpy(file: Path, key: str | None) -> Array:
     with file.open("rb") as stream:
         loaded = np.load(stream, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
             if key is not None:
                 raise errors.ColumnMissing(f"label file {file} is one array and has no key {key!r}")
             return loaded
-        array: NDArray[Any] = loaded[_choose(file, list(loaded.files), key, "array")]
+        array: Array = loaded[_choose(file, list(loaded.files), key, "array")]
         return array
 
 
@@ -127,7 +156,7 @@ def _read_text(file: Path, key: str | None, classes: Sequence[str]) -> _Table:
     return {name.strip(): [row[i].strip() for row in rows[1:]] for i, name in enumerate(header)}
 
 
-def _choose(file: Path, names: Sequence[Any], key: str | None, what: str) -> Any:
+def _choose(file: Path, names: Sequence[object], key: str | None, what: str) -> Any:
     if key is not None:
         if key not in names:
             raise errors.ColumnMissing(f"label file {file} has no {what} {key!r}; it has: {', '.join(map(str, names))}")
@@ -143,7 +172,7 @@ def _choose(file: Path, names: Sequence[Any], key: str | None, what: str) -> Any
     return names[0]
 
 
-def _array(values: Sequence[Any]) -> NDArray[Any]:
+def _array(values: Sequence[object]) -> Array:
     """Convert to an array of numbers or of text; missing values become NaN or an empty text."""
     if any(isinstance(value, str) for value in values):
         return np.array(["" if value is None else str(value) for value in values], dtype=np.str_)
@@ -152,7 +181,7 @@ def _array(values: Sequence[Any]) -> NDArray[Any]:
     return np.asarray(values)
 
 
-def _order(file: Path, own: NDArray[Any], ids: pa.Array) -> NDArray[np.int64]:
+def _order(file: Path, own: Array, ids: pa.Array) -> NDArray[np.int64]:
     """Return the row of the file that belongs to each sample."""
     rows = {str(value): row for row, value in enumerate(own.tolist())}
     order = [rows.get(str(value)) for value in ids.to_pylist()]
@@ -173,7 +202,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _as_numbers(values: NDArray[Any], classes: Sequence[str]) -> NDArray[Any]:
+def _as_numbers(values: Array, classes: Sequence[str]) -> Array:
     """Convert text to class indices: by name if all values are class names, as numbers otherwise."""
     if values.dtype.kind != "U" or values.ndim != 1:
         return values

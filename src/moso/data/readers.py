@@ -6,7 +6,7 @@ A reader knows only positions and inputs; ids, labels and views are handled else
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from moso import errors
+from moso.columns import Array
 
 # Images that take more than this when decoded stay on disk and are decoded by loader workers.
 MEMORY_LIMIT_BYTES = 6 * 2**30
@@ -33,7 +34,7 @@ class Reader(Protocol):
     def __len__(self) -> int:
         """Return the number of inputs."""
 
-    def read(self, positions: NDArray[np.int64]) -> NDArray[Any]:
+    def read(self, positions: NDArray[np.int64]) -> Array:
         """Return inputs in evaluation form: uint8 `[n, channels, height, width]`, float32 `[n, ...]` or int64 ids."""
 
     def picture(self, position: int) -> Image.Image | None:
@@ -56,7 +57,7 @@ class MemoryReader:
         ((1, 8, 8), (8, 8))
     """
 
-    inputs: NDArray[Any]
+    inputs: Array
     streamed = False
 
     @property
@@ -67,7 +68,7 @@ class MemoryReader:
     def __len__(self) -> int:
         return len(self.inputs)
 
-    def read(self, positions: NDArray[np.int64]) -> NDArray[Any]:
+    def read(self, positions: NDArray[np.int64]) -> Array:
         """Return the inputs at these positions."""
         return self.inputs[positions]
 
@@ -89,7 +90,7 @@ class MemoryReader:
         return digest.hexdigest()
 
 
-def check_finite(inputs: NDArray[Any], ids: Sequence[Any] | pa.Array) -> None:
+def check_finite(inputs: Array, ids: Sequence[object] | pa.Array) -> None:
     """Refuse NaN and infinite inputs.
 
     Args:

@@ -6,7 +6,7 @@ verdicts are corrected for its size. The random baseline is the better of the ra
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from moso.evaluation.baselines import BASELINES
 from moso.evaluation.paired import PairedDifference, paired_difference
@@ -15,6 +15,28 @@ from moso.evaluation.tolerance import Prunable, prunable
 from moso.tasks.metric import Measure
 
 RANDOM = "random"
+
+
+class RetrainingRow(TypedDict, total=False):
+    """One retraining with its result; `accuracy` is None for other metrics, and only accuracy has counts per class."""
+
+    method: str
+    selector: str
+    parameters: str
+    ratio: float
+    seed: int
+    network: str
+    recipe: str
+    match: str
+    samples: int
+    metric: str
+    unit: Literal["%", ""]
+    better: Literal["higher", "lower"]
+    value: float
+    accuracy: float | None
+    loss: list[float]
+    class_correct: list[int]
+    class_count: list[int]
 
 
 @dataclass(frozen=True)

@@ -3,18 +3,18 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike
 
 from moso import errors
+from moso.columns import Array
 from moso.files import replacing
 
 _BLOCK = 1 << 22
 
 
-def create(path: Path, shape: tuple[int, ...], dtype: Any, fill: float = 0) -> None:
+def create(path: Path, shape: tuple[int, ...], dtype: DTypeLike, fill: float = 0) -> None:
     """Write an npy file filled with one value, atomically.
 
     Every byte is written, because writing through a memory map of a sparse file to a full disk kills the process.
@@ -44,7 +44,7 @@ def create(path: Path, shape: tuple[int, ...], dtype: Any, fill: float = 0) -> N
 
 
 @contextmanager
-def writing(path: Path, shape: tuple[int, ...], dtype: Any) -> Iterator[NDArray[Any]]:
+def writing(path: Path, shape: tuple[int, ...], dtype: DTypeLike) -> Iterator[Array]:
     """Yield an array of zeros to fill; at the end of the context it becomes the file `path`, atomically.
 
     Args:
@@ -63,7 +63,7 @@ def writing(path: Path, shape: tuple[int, ...], dtype: Any) -> Iterator[NDArray[
         del array
 
 
-def read(path: Path, writable: bool = False) -> Any:
+def read(path: Path, writable: bool = False) -> Array:
     """Return the array of an npy file as a memory map.
 
     Args:
@@ -74,6 +74,7 @@ def read(path: Path, writable: bool = False) -> Any:
         FileUnreadable: The file is not an npy file, or is cut short.
     """
     try:
-        return np.load(path, mmap_mode="r+" if writable else "r", allow_pickle=False)
+        found: Array = np.load(path, mmap_mode="r+" if writable else "r", allow_pickle=False)
     except (ValueError, EOFError) as problem:
         raise errors.FileUnreadable(f"{path} is not a readable array: {problem}") from problem
+    return found

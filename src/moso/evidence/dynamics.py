@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from moso import errors
+from moso.columns import Array
 from moso.evidence.arrays import create, read
 from moso.evidence.outputs import CHANGES, COLUMNS, CapturedOutputs, capture_outputs, describe, log_probabilities
 from moso.files import write_json
@@ -176,7 +177,7 @@ class Dynamics:
         except (ValueError, KeyError, TypeError) as problem:
             raise errors.FileUnreadable(f"{path} does not say what dynamics there are: {problem}") from problem
 
-    def column(self, name: str) -> NDArray[Any]:
+    def column(self, name: str) -> Array:
         """Return a column as a memory map, shape `[epochs, samples]`, in data set order.
 
         Raises:
@@ -187,5 +188,5 @@ class Dynamics:
                 f"{self.folder} has no column {name!r} of dynamics (there are: {', '.join(self.columns)}); "
                 "it is recorded while training for a score that needs it"
             )
-        array: NDArray[Any] = read(self.folder / f"{name}.npy")
+        array: Array = read(self.folder / f"{name}.npy")
         return array

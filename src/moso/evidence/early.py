@@ -7,13 +7,14 @@ set order; both also hold the epoch after which the network was measured.
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
 from moso import errors
+from moso.batch import Batch
+from moso.columns import Array
 from moso.data.views import View, load, split_evenly
 from moso.evidence.outputs import describe, iter_logits
 from moso.files import replacing
@@ -77,7 +78,7 @@ def gradient_norms(
     point, everything = Point.of(model, loss), np.arange(samples)
     size = batch_size or batch_size_for(point, to_device(view.batch(everything[:PROBES], 0), point.device))
 
-    def batches() -> Iterable[Any]:
+    def batches() -> Iterable[Batch]:
         return load(view, split_evenly(everything, size), 0, loader_workers)
 
     found: NDArray[np.float64] = squared_norms(point, batches)[0]
@@ -91,13 +92,13 @@ def gradient_norms(
     return found
 
 
-def write_early(path: Path, name: str, values: NDArray[Any], epoch: int) -> None:
+def write_early(path: Path, name: str, values: Array, epoch: int) -> None:
     """Write one number per sample, measured on a network after `epoch` epochs, atomically."""
     with replacing(path) as temporary, temporary.open("wb") as file:
         np.savez(file, allow_pickle=False, **{name: values, "epoch": np.array(epoch)})
 
 
-def read_early(path: Path, name: str) -> NDArray[Any]:
+def read_early(path: Path, name: str) -> Array:
     """Read the numbers of one network, shape `[samples]`.
 
     Args:
@@ -114,7 +115,7 @@ def read_early(path: Path, name: str) -> NDArray[Any]:
         )
     try:
         with np.load(path, allow_pickle=False) as file:
-            found: NDArray[Any] = file[name]
+            found: Array = file[name]
             return found
     except (ValueError, KeyError, zipfile.BadZipFile) as problem:
         raise errors.FileUnreadable(f"{path} does not hold numbers of early epochs: {problem}") from problem

@@ -11,12 +11,13 @@ measurements of their costs and of where they fail.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from moso import errors
+from moso.batch import Batch
 from moso.errors import unknown_name
 from moso.gradients import (
     Point,
@@ -36,7 +37,7 @@ IN_RUN = "in-run"
 MEAN_SHARE = 0.2
 
 # Maps some of a partition's positions to batches of their samples, in the same order.
-Load = Callable[[NDArray[np.int64]], Iterable[Any]]
+Load = Callable[[NDArray[np.int64]], Iterable[Batch]]
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ class Estimator:
             step: Number of the time step, which seeds the draws.
         """
 
-        def batches() -> Iterable[Any]:
+        def batches() -> Iterable[Batch]:
             return load(positions)
 
         match self.name:

@@ -8,7 +8,6 @@ and are never compared. A forward pre-hook on the classifier captures them, so t
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -32,7 +31,7 @@ def write_features(
     *,
     loss: Loss,
     loader_workers: int = 0,
-    **made_by: Any,
+    **made_by: object,
 ) -> None:
     """Write the features of all samples in evaluation mode, and a JSON note about them.
 
@@ -98,7 +97,7 @@ def before_classifier(head: nn.Module) -> Iterator[list[torch.Tensor]]:
     """Capture the input of every call of the classifier inside this context; the reader clears the list."""
     seen: list[torch.Tensor] = []
 
-    def keep(module: nn.Module, arguments: tuple[Any, ...]) -> None:
+    def keep(module: nn.Module, arguments: tuple[object, ...]) -> None:
         if arguments and isinstance(arguments[0], torch.Tensor):
             seen.append(arguments[0].detach())
 

@@ -146,7 +146,7 @@ def capture_outputs(model: nn.Module) -> Iterator[CapturedOutputs]:
     """
     seen, mode = CapturedOutputs(), model.training
 
-    def keep(module: nn.Module, arguments: Any, output: Any) -> None:
+    def keep(module: nn.Module, arguments: object, output: object) -> None:
         if module.training == mode:
             seen.calls.append(output)
 
@@ -206,7 +206,7 @@ def iter_logits(
             yield chosen, seen.logits(len(chosen), classes)
 
 
-def _logits(output: Any) -> torch.Tensor | None:
+def _logits(output: object) -> torch.Tensor | None:
     """Return the tensor of logits in a network's output: the output itself, its `logits`, or its first element."""
     if isinstance(output, Mapping) and "logits" in output:
         output = output["logits"]

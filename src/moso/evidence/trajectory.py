@@ -222,7 +222,7 @@ def read_state(path: Path) -> tuple[State, dict[str, Any]]:
         return {name: file.get_tensor(name) for name in file.keys()}, _note(file, path)  # noqa: SIM118
 
 
-def write_state(path: Path, state: Mapping[str, torch.Tensor], note: Mapping[str, Any]) -> None:
+def write_state(path: Path, state: Mapping[str, torch.Tensor], note: Mapping[str, object]) -> None:
     """Write tensors and a note about them, atomically; the same content gives the same bytes."""
     # Clones, because tied weights share memory, which safetensors refuses to save.
     tensors = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in state.items()}

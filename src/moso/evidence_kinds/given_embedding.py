@@ -5,7 +5,6 @@ number; rows are matched by a column `id` if there is one, otherwise they are in
 """
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,13 +16,14 @@ from numpy.typing import NDArray
 from torch import nn
 
 from moso import errors
+from moso.columns import Array
 from moso.data.views import View
 from moso.models.compat import import_timm
 from moso.training.self_supervised import features_of, without_classifier
 from moso.training.two_views import inputs_of
 
 
-def read_embedding(path: Path | str, ids: pa.Array) -> NDArray[Any]:
+def read_embedding(path: Path | str, ids: pa.Array) -> Array:
     """Read the features in a user's file.
 
     Args:
@@ -138,7 +138,7 @@ def _from_timm(name: str, view: View) -> tuple[nn.Module, int]:
     return model, int(model.pretrained_cfg["input_size"][-1])  # type: ignore[index]
 
 
-def _table(path: Path, ids: pa.Array) -> NDArray[Any]:
+def _table(path: Path, ids: pa.Array) -> Array:
     table = pq.read_table(path)
     if "id" in table.column_names:
         column = table["id"].combine_chunks()

@@ -6,10 +6,10 @@ work, completeness, prices, provenance and reading are loops over kinds (`regist
 `SeedRun`, and through `Measuring` while it measures; `run/` implements both.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,8 @@ from torch import nn
 
 from moso import errors
 from moso.data.samples import Samples
+from moso.data.views import View
+from moso.evidence import ParameterFilter, TrajectoryPoint
 from moso.evidence.arrays import read
 from moso.gradients import Loss, Risk
 from moso.progress import Progress
@@ -159,6 +161,16 @@ class Measuring(SeedRun, Protocol):
     def risk(self) -> Risk | None:
         """Return the risk that samples are judged by; None for the training risk of their partition."""
 
+    @property
+    def parameter_filter(self) -> ParameterFilter | None:
+        """The filter by name of the parameters whose gradients are compared; None takes all."""
+
+    def sampled_steps(self) -> Iterator[tuple[View, TrajectoryPoint]]:
+        """Yield the sampled steps of the surrogate of partition `index`, with the setting `view` applied.
+
+        Each comes as the view in which samples are scored and the network at the step.
+        """
+
     def checkpoints(self, path: Path) -> Checkpoints:
         """Return the checkpoints from which a training of this kind resumes; its seconds count as training."""
 
@@ -260,8 +272,7 @@ class EvidenceKind(Generic[T_co]):
         Raises:
             MosoError: ``stage-incomplete`` if it was not measured.
         """
-        array: T_co = read(self.found(self.path(given.home, 0, column)))
-        return array
+        return cast(T_co, read(self.found(self.path(given.home, 0, column))))
 
     def price(self, settings: RunSettings) -> Price | None:
         """Return the price of one piece, or None if it is negligible."""

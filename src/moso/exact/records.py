@@ -81,7 +81,7 @@ def measured(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def without_nan(value: Any) -> Any:
+def without_nan(value: object) -> Any:
     """Replace NaN and infinity by None (JSON's null), recursively."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None

@@ -6,12 +6,12 @@ update equals that of the training loop, applied to each copy.
 
 import copy
 import logging
-from typing import Any
 
 import torch
 from torch import nn
 from torch.func import functional_call, vmap
 
+from moso.batch import Batch
 from moso.evidence import State
 from moso.gradients import Loss, map_tensors, to_device
 from moso.gradients.losses import LossModule
@@ -36,7 +36,7 @@ def at_precision(model: nn.Module, loss: Loss, dtype: torch.dtype) -> tuple[nn.M
     def convert(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.to(dtype) if tensor.is_floating_point() else tensor
 
-    def converted_loss(network: nn.Module, batch: Any) -> torch.Tensor:
+    def converted_loss(network: nn.Module, batch: Batch) -> torch.Tensor:
         return loss(network, map_tensors(convert, batch))
 
     return copy.deepcopy(model).to(dtype), converted_loss
@@ -86,7 +86,7 @@ class StackedModels:
     def _stacked(self, value: torch.Tensor) -> torch.Tensor:
         return value.detach().expand(self.count, *value.shape).clone()
 
-    def step(self, batch: Any, weights: torch.Tensor, learning_rate: float) -> torch.Tensor:
+    def step(self, batch: Batch, weights: torch.Tensor, learning_rate: float) -> torch.Tensor:
         """Make one update of every network.
 
         Args:
@@ -110,7 +110,7 @@ class StackedModels:
         return weighted.detach()
 
     @torch.no_grad()
-    def losses(self, batch: Any) -> torch.Tensor:
+    def losses(self, batch: Batch) -> torch.Tensor:
         """Return the losses of every network in evaluation mode, shape ``[models, batch]``."""
         self.model.eval()
         return self._losses(self.trained, to_device(batch, self.device))[0]
@@ -121,7 +121,7 @@ class StackedModels:
         values.update(self._fixed)
         return {name: values[own].detach().clone() for name, own in self._names.items()}
 
-    def _losses(self, trained: Tensors, batch: Any) -> tuple[torch.Tensor, Tensors]:
+    def _losses(self, trained: Tensors, batch: Batch) -> tuple[torch.Tensor, Tensors]:
         def of_one(trained: Tensors, buffers: Tensors) -> tuple[torch.Tensor, Tensors]:
             state = {f"model.{name}": value for name, value in {**trained, **buffers}.items()}
             losses = functional_call(self._module, state, (batch,))
@@ -146,7 +146,7 @@ class StackedModels:
         self._counts |= {name: self._counts.get(name, 0) + 1 for name in moved}
 
 
-def runs_together(model: nn.Module, loss: Loss, batch: Any, recipe: TrainingRecipe) -> bool:
+def runs_together(model: nn.Module, loss: Loss, batch: Batch, recipe: TrainingRecipe) -> bool:
     """Return whether copies of this network can be stacked with `vmap`; log a warning if they cannot.
 
     Args:
@@ -174,7 +174,7 @@ def runs_together(model: nn.Module, loss: Loss, batch: Any, recipe: TrainingReci
     return True
 
 
-def models_that_fit(model: nn.Module, loss: Loss, batch: Any) -> int:
+def models_that_fit(model: nn.Module, loss: Loss, batch: Batch) -> int:
     """Return how many copies fit in `BLOCK_BYTES` when trained on such batches, measured on one forward pass.
 
     Example:

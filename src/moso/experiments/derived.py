@@ -10,11 +10,11 @@ They are stored in the run like a user's own scores, and are selected and retrai
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from moso.columns import Array
 from moso.configuration import Configuration
 from moso.configuration.resolved_method import ResolvedMethod
 from moso.evidence import PartitionTerms, StepTerms, TrajectoryPoint, step_terms, terms_path, write_terms
@@ -167,7 +167,7 @@ def _kept(path: Path, measure: Callable[[], StepTerms]) -> StepTerms:
     return read_terms(path)
 
 
-def _is_there(*_: object) -> NDArray[Any]:
+def _is_there(*_: object) -> Array:
     raise AssertionError("scores of experiments are written before they are selected from")
 
 

@@ -17,7 +17,7 @@ from moso.files import append
 Row = dict[str, Any]
 
 
-def key_of(decided: Mapping[str, Any]) -> str:
+def key_of(decided: Mapping[str, object]) -> str:
     """Return the key of a cell: the hash of everything that decides its value.
 
     Example:

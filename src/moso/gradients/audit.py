@@ -14,12 +14,14 @@ import torch
 from numpy.typing import NDArray
 
 from moso import errors
+from moso.batch import Batch
 from moso.errors import MosoError, SampleError
 from moso.gradients.fallback import gradients_of_one
 from moso.gradients.fitting import is_out_of_memory
 from moso.gradients.losses import batch_length, one_of, part_of, to_device, wide
 from moso.gradients.point import Groups, Point, Tensors, evaluation_mode
-from moso.gradients.trust import ROUGH_TOLERANCE, TOLERANCE, gradients_by, mixes
+from moso.gradients.probe import mixes
+from moso.gradients.trust import ROUGH_TOLERANCE, TOLERANCE, gradients_by
 from moso.randomness import generator
 
 # Number of neighbours of the audited sample, including itself, that the signed identity is checked on.
@@ -67,7 +69,7 @@ class _Sample:
     """A sample of the data: its position in the data, its batch, and its number in the batch."""
 
     position: int
-    batch: Any
+    batch: Batch
     number: int
 
 
@@ -85,7 +87,7 @@ class Audit:
         self._random = generator("audit", repr(address))
         self._kept: list[_Sample] = []
 
-    def look(self, batch: Any, start: int) -> None:
+    def look(self, batch: Batch, start: int) -> None:
         """Show the audit a batch, whose first sample is number `start`.
 
         Reservoir sampling: every sample shown so far is the kept one with the same probability.
@@ -185,7 +187,7 @@ def _product(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     return wide(one.flatten()) @ wide(other.flatten())
 
 
-def blame(point: Point, batch: Any, before: int, problem: Exception) -> MosoError:
+def blame(point: Point, batch: Batch, before: int, problem: Exception) -> MosoError:
     """Return the error for a batch on which the user's network or loss raises, naming the sample if one raises alone.
 
     Args:

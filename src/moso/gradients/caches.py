@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from moso.gradients.layers.operation import Arguments
+
 # Attributes that every module has, managed by PyTorch.
 _MANAGED = frozenset(nn.Module().__dict__)
 
@@ -31,7 +33,7 @@ class Attributes:
     """
 
     def __init__(self, model: nn.Module) -> None:
-        self._own: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        self._own: list[tuple[Arguments, Arguments]] = []
         self._containers: list[tuple[Any, Any]] = []
         self.tensors: list[torch.Tensor] = []
         for module in model.modules():

@@ -15,15 +15,18 @@ from torch.func import jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import BaseTorchFunctionMode, TorchFunctionMode
 
+from moso.batch import Batch
 from moso.gradients.derived_tensors import PushedForward, pushed_forward
 from moso.gradients.fallback import warn_once
+from moso.gradients.identities import loss_weights
 from moso.gradients.layers import Call, Place
 from moso.gradients.layers.embedding import embedding
+from moso.gradients.layers.operation import Arguments, Function, Positional
 from moso.gradients.layers.recurrent import RECURRENT
 from moso.gradients.losses import batch_length, wide
 from moso.gradients.point import Point, Tensors
 from moso.gradients.probe import first_samples
-from moso.gradients.sweep import Kept, loss_weights, spread_out, watching_for
+from moso.gradients.sweep import Kept, spread_out, watching_for
 from moso.gradients.trust import TOLERANCE, Knowledge, trusted_plan
 from moso.gradients.watching.folding import Fold, Folding, folded_values, folds_of
 
@@ -31,7 +34,7 @@ Route = Callable[[Any], torch.Tensor]
 _FUSED = RECURRENT | {F.scaled_dot_product_attention, F.multi_head_attention_forward}
 
 
-def route_for(point: Point, batch: Any, direction: Tensors, known: Knowledge, compared: bool = True) -> Route:
+def route_for(point: Point, batch: Batch, direction: Tensors, known: Knowledge, compared: bool = True) -> Route:
     """Return the cheaper route that the network supports; log once if forward mode is not supported.
 
     Forward mode, except for networks with attention or recurrence: their fused kernels have no forward derivative, and
@@ -55,7 +58,7 @@ def route_for(point: Point, batch: Any, direction: Tensors, known: Knowledge, co
     return lambda batch: forward(batch)[1]
 
 
-def _found_route(point: Point, probe: Any, direction: Tensors, known: Knowledge) -> Literal["forward", "backward"]:
+def _found_route(point: Point, probe: Batch, direction: Tensors, known: Knowledge) -> Literal["forward", "backward"]:
     if _prefers_backward(point, probe) and known.plan.slow is None:
         return "backward"
     plain = forward_route(point, direction, {})
@@ -70,7 +73,7 @@ def _found_route(point: Point, probe: Any, direction: Tensors, known: Knowledge)
     return "forward"
 
 
-def _prefers_backward(point: Point, probe: Any) -> bool:
+def _prefers_backward(point: Point, probe: Batch) -> bool:
     finding = _Fused()
     with finding, torch.no_grad():
         point.losses(point.trained, probe)
@@ -83,13 +86,13 @@ class _Fused(TorchFunctionMode):
     seen = False
 
     def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self, func: Function, types: object, args: Positional = (), kwargs: Arguments | None = None
     ) -> Any:
         self.seen = self.seen or func in _FUSED
         return func(*args, **(kwargs or {}))
 
 
-def _agree(folded: "Forward", probe: Any, expected: tuple[torch.Tensor, torch.Tensor]) -> bool:
+def _agree(folded: "Forward", probe: Batch, expected: tuple[torch.Tensor, torch.Tensor]) -> bool:
     """Return whether folding changes neither the losses nor their derivatives."""
     try:
         found = folded(probe)
@@ -128,11 +131,11 @@ def forward_route(point: Point, direction: Tensors, folds: Mapping[str, Fold]) -
     # Folded weights and their derivatives are computed once, not per batch.
     values, tangents = _jvp(lambda trained: {**trained, **folded_values(folds, {**part.fixed, **trained})}, *given)
 
-    def losses(moved: Tensors, batch: Any) -> torch.Tensor:
+    def losses(moved: Tensors, batch: Batch) -> torch.Tensor:
         with Folding(folds, moved) if folds else BaseTorchFunctionMode():
             return part.losses({name: value for name, value in moved.items() if name in own}, batch)
 
-    def derivative(batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    def derivative(batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         # The fused attention kernels have no forward derivative; the plain implementation has. While a function mode is
         # active, PyTorch's own attention modules avoid their fused paths, too.
         with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
@@ -142,13 +145,13 @@ def forward_route(point: Point, direction: Tensors, folds: Mapping[str, Fold]) -
     return derivative
 
 
-def _jvp(function: Callable[[Tensors], Any], values: Tensors, tangents: Tensors) -> Any:
+def _jvp(function: Callable[[Tensors], object], values: Tensors, tangents: Tensors) -> Any:
     """Return the function's value and its derivative along the tangents."""
     return jvp(function, (values,), (tangents,))
 
 
 def backward_derivative(
-    point: Point, known: Knowledge, batch: Any, direction: Tensors, compared: bool = True
+    point: Point, known: Knowledge, batch: Batch, direction: Tensors, compared: bool = True
 ) -> torch.Tensor:
     """Compute `V . g_z` by the ghost dot product, shape ``[batch]``.
 
@@ -230,7 +233,7 @@ def ghost_dot(call: Call, b: torch.Tensor, moved: Callable[[Place], torch.Tensor
         b: The gradient of its output.
         moved: Returns the direction of each of the call's places; None where the place does not move.
     """
-    own: dict[str, Any] = {}
+    own: Arguments = {}
     for role in call.operation.roles:
         given = call.given.get(role)
         value = moved(call.places[role]) if role in call.places else None

@@ -10,6 +10,7 @@ from torch.func import grad, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from moso import errors
+from moso.batch import Batch
 from moso.gradients.losses import batch_length, map_tensors, one_of, part_of
 from moso.gradients.point import Point, Tensors
 
@@ -21,7 +22,7 @@ _log = logging.getLogger(__name__)
 Slow = Callable[[Point, Any], Iterator[Tensors]]
 
 
-def gradients_of_one(point: Point, one: Any) -> tuple[torch.Tensor, Tensors]:
+def gradients_of_one(point: Point, one: Batch) -> tuple[torch.Tensor, Tensors]:
     """Return losses ``[batch]`` and summed gradients of a batch by plain autograd: the reference for all else."""
     leaves = {name: value.detach().requires_grad_() for name, value in point.trained.items()}
     losses = point.losses(leaves, one)
@@ -32,7 +33,7 @@ def gradients_of_one(point: Point, one: Any) -> tuple[torch.Tensor, Tensors]:
     return losses.detach(), gradients
 
 
-def slow_route(point: Point, probe: Any) -> Slow:
+def slow_route(point: Point, probe: Batch) -> Slow:
     """Return a function that yields per-sample gradients, ``[some, *shape]``, in chunks; log once that it is slower.
 
     The route is chosen at one moment of training and is valid for all: the point is an argument of the route.
@@ -67,7 +68,7 @@ def slow_route(point: Point, probe: Any) -> Slow:
     return route
 
 
-def vmap_route(point: Point, probe: Any) -> Slow | None:
+def vmap_route(point: Point, probe: Batch) -> Slow | None:
     """Return the route by `vmap`, or None if it raises or its gradients do not add up."""
     whole = _gradients_of_sum(point, probe)
     try:
@@ -76,7 +77,7 @@ def vmap_route(point: Point, probe: Any) -> Slow | None:
         return None
 
 
-def _one_by_one(point: Point, batch: Any, copies: int) -> Iterator[Tensors]:
+def _one_by_one(point: Point, batch: Batch, copies: int) -> Iterator[Tensors]:
     """Yield gradients sample by sample, in batches of one sample or of two copies of it.
 
     On the CPU, PyTorch's batch-norm in evaluation mode returns a wrong gradient for a batch of one in channels-last
@@ -90,12 +91,12 @@ def _one_by_one(point: Point, batch: Any, copies: int) -> Iterator[Tensors]:
         yield {name: gradient[None] / copies for name, gradient in gradients.items()}
 
 
-def _chunked(point: Point, batch: Any) -> Iterator[Tensors]:
+def _chunked(point: Point, batch: Batch) -> Iterator[Tensors]:
     """Yield gradients of a chunk of samples at a time, by `vmap`."""
     per_sample = sum(value.numel() * value.element_size() for value in point.trained.values())
     chunk = max(1, CHUNK_BYTES // per_sample)
 
-    def loss_of_one(trained: Tensors, one: Any) -> torch.Tensor:
+    def loss_of_one(trained: Tensors, one: Batch) -> torch.Tensor:
         return point.losses(trained, map_tensors(lambda tensor: tensor[None], one)).sum()
 
     together = vmap(grad(loss_of_one), in_dims=(None, 0))
@@ -105,11 +106,11 @@ def _chunked(point: Point, batch: Any) -> Iterator[Tensors]:
             yield together(point.trained, part)
 
 
-def _gradients_of_sum(point: Point, batch: Any) -> Tensors:
+def _gradients_of_sum(point: Point, batch: Batch) -> Tensors:
     return gradients_of_one(point, batch)[1]
 
 
-def _adds_up(route: Slow, point: Point, probe: Any, whole: Tensors) -> bool:
+def _adds_up(route: Slow, point: Point, probe: Batch, whole: Tensors) -> bool:
     """Return whether the per-sample gradients add up to the gradient of their batch, up to rounding."""
     total = {name: torch.zeros_like(value) for name, value in whole.items()}
     squared = dict.fromkeys(whole, 0.0)

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import torch
 
 from moso import errors
+from moso.batch import Batch
 from moso.gradients.fallback import warn_once
 from moso.gradients.losses import batch_length, part_of
 from moso.gradients.point import Point, evaluation_mode
@@ -25,7 +26,7 @@ LARGEST = 1024
 Result = TypeVar("Result")
 
 
-def batch_size_for(point: Point, some: Any) -> int:
+def batch_size_for(point: Point, some: Batch) -> int:
     """Return the number of samples to take at a time, a power of two.
 
     Args:
@@ -68,7 +69,7 @@ class Fitting:
     def __init__(self) -> None:
         self.most: int | None = None
 
-    def pieces(self, batch: Any, work: Callable[[Any], Result]) -> Iterator[Result]:
+    def pieces(self, batch: Batch, work: Callable[[Batch], Result]) -> Iterator[Result]:
         """Yield `work` of each piece of the batch, in pieces of the size that fits; retry a piece that did not fit.
 
         Args:
@@ -90,14 +91,14 @@ class Fitting:
             yield result
             start = stop
 
-    def parts(self, batch: Any) -> Iterator[Any]:
+    def parts(self, batch: Batch) -> Iterator[Any]:
         """Yield the batch in pieces of the size that fits."""
         count = batch_length(batch)
         for start in range(0, count, self.most or count):
             yield part_of(batch, start, min(count, start + (self.most or count)))
 
     @contextmanager
-    def refusing(self, piece: Any) -> Iterator[None]:
+    def refusing(self, piece: Batch) -> Iterator[None]:
         """Context manager: out of memory becomes `TooLargeError`, and pieces half as large, logged once.
 
         Raises:

@@ -3,12 +3,12 @@
 from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import nn
 
 from moso import errors
+from moso.batch import Batch
 from moso.tasks import Loss as Loss
 
 
@@ -20,7 +20,7 @@ class LossModule(nn.Module):
         self.model = model
         self.loss = loss
 
-    def forward(self, batch: Any) -> torch.Tensor:
+    def forward(self, batch: Batch) -> torch.Tensor:
         """Return one loss per sample, ``[batch]``.
 
         Raises:
@@ -43,12 +43,12 @@ class Collated:
         again: Collates the samples from `start` to `stop` again, both counted within this batch.
     """
 
-    inner: Any
+    inner: Batch
     count: int
     again: Callable[[int, int], "Collated"]
 
 
-def is_sliceable(batch: Any, count: int) -> bool:
+def is_sliceable(batch: Batch, count: int) -> bool:
     """Return whether all tensors of a batch of `count` samples have the samples as their first dimension.
 
     Example:
@@ -61,7 +61,7 @@ def is_sliceable(batch: Any, count: int) -> bool:
     return plain and bool(tensors) and all(tensor.ndim > 0 and len(tensor) == count for tensor in tensors)
 
 
-def leaves(batch: Any) -> Iterator[Any]:
+def leaves(batch: Batch) -> Iterator[object]:
     """Yield the leaves of a batch of nested mappings, tuples and lists."""
     if isinstance(batch, Mapping | UserDict):
         for part in batch.values():
@@ -73,7 +73,7 @@ def leaves(batch: Any) -> Iterator[Any]:
         yield batch
 
 
-def batch_length(batch: Any) -> int:
+def batch_length(batch: Batch) -> int:
     """Return the number of samples in a batch of any structure.
 
     Raises:
@@ -91,7 +91,7 @@ def batch_length(batch: Any) -> int:
     raise errors.WrongType(f"a batch of type {type(batch).__name__} holds no tensor to count samples by")
 
 
-def map_tensors(change: Callable[[torch.Tensor], torch.Tensor], batch: Any) -> Any:
+def map_tensors(change: Callable[[torch.Tensor], torch.Tensor], batch: Batch) -> Batch:
     """Apply `change` to all tensors of a batch of any structure.
 
     Example:
@@ -123,19 +123,19 @@ def wide(tensor: torch.Tensor) -> torch.Tensor:
     return (tensor.cpu() if tensor.device.type == "mps" else tensor).to(torch.float64)
 
 
-def part_of(batch: Any, start: int, stop: int) -> Any:
+def part_of(batch: Batch, start: int, stop: int) -> Batch:
     """Return the batch of the samples from `start` to `stop`."""
     if isinstance(batch, Collated):
         return batch if (start, stop) == (0, batch.count) else batch.again(start, stop)
     return map_tensors(lambda tensor: tensor[start:stop], batch)
 
 
-def one_of(batch: Any, number: int) -> Any:
+def one_of(batch: Batch, number: int) -> Batch:
     """Return a batch of one: sample `number`."""
     return part_of(batch, number, number + 1)
 
 
-def to_device(batch: Any, device: torch.device) -> Any:
+def to_device(batch: Batch, device: torch.device) -> Batch:
     """Move a batch's tensors, and a collated object with a method `to`, to `device`."""
     if isinstance(batch, Collated):
         inner = batch.inner.to(device) if hasattr(batch.inner, "to") else to_device(batch.inner, device)

@@ -10,11 +10,12 @@ from torch import nn
 from torch.func import functional_call
 
 from moso import errors
+from moso.batch import Batch
 from moso.gradients.caches import Attributes
 from moso.gradients.losses import Collated, Loss, LossModule, to_device
 
 Tensors = dict[str, torch.Tensor]
-Batches = Callable[[], Iterable[Any]]
+Batches = Callable[[], Iterable[Batch]]
 Groups = tuple[tuple[str, ...], ...]
 
 
@@ -86,7 +87,7 @@ class Point:
         module, tied = LossModule(model, loss), _tied(model)
         return cls(model, loss, trained, values, device, attributes, complex_names, module, tied)
 
-    def losses(self, trained: Tensors, batch: Any) -> torch.Tensor:
+    def losses(self, trained: Tensors, batch: Batch) -> torch.Tensor:
         """Compute the losses ``[batch]`` as a function of the differentiated parameters."""
         given = batch.inner if isinstance(batch, Collated) else batch
         try:

@@ -2,19 +2,20 @@
 
 A closed form is compared with autograd in the first batch in which its parameter has a gradient, and again whenever the
 calls have a new signature. Two quantities are compared: the sum of all gradients, which is right only if every gradient
-was attributed to its own sample (`sweep.py` says why), and the squared norms of a few samples with a non-zero gradient.
+was attributed to its own sample (`identities.py`), and the squared norms of a few samples with a non-zero gradient.
 A parameter that fails is tried with other layouts, and finally falls back to one sample at a time.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 from weakref import WeakKeyDictionary, WeakMethod, ref
 
 import torch
 from torch import nn
 
 from moso import errors
+from moso.batch import Batch
 from moso.errors import MosoError, SampleError
 from moso.gradients.fallback import gradients_of_one, slow_route, vmap_route, warn_once
 from moso.gradients.fitting import is_out_of_memory
@@ -22,7 +23,7 @@ from moso.gradients.layers import Layout
 from moso.gradients.losses import Loss, batch_length, one_of, part_of, wide
 from moso.gradients.plan import Plan, Routes
 from moso.gradients.point import Point, Tensors
-from moso.gradients.probe import PROBES, SPREAD_NUMBERS, find_routes, first_samples, spread_shapes
+from moso.gradients.probe import PROBES, SPREAD_NUMBERS, check_separate, find_routes, first_samples, spread_shapes
 from moso.gradients.sweep import Apart, Swept, sweep_batch
 from moso.gradients.watching.calls import Signature, StructureError
 from moso.gradients.watching.folding import Fold
@@ -61,7 +62,7 @@ class Knowledge:
     route: Literal["forward", "backward"] | None = None
     rough: bool = False
     forward_folds: Mapping[str, Fold] = field(default_factory=dict)
-    seen: dict[str, set[tuple[Any, ...]]] = field(default_factory=dict)
+    seen: dict[str, set[tuple[object, ...]]] = field(default_factory=dict)
     mended: set[str] = field(default_factory=set)
 
     def uncompared(self, count: int) -> Apart:
@@ -89,7 +90,7 @@ class RestartError(Exception):
 _known: WeakKeyDictionary[nn.Module, list[Knowledge]] = WeakKeyDictionary()
 
 
-def knowledge_of(point: Point, batch: Any) -> Knowledge:
+def knowledge_of(point: Point, batch: Batch) -> Knowledge:
     """Return what is known of the network at this point; the first time, probe it with a few samples of the batch.
 
     Raises:
@@ -120,7 +121,7 @@ def knowledge_of(point: Point, batch: Any) -> Knowledge:
     return known
 
 
-def _small_plan(point: Point, routes: Routes, batch: Any) -> Plan | None:
+def _small_plan(point: Point, routes: Routes, batch: Batch) -> Plan | None:
     """Return a plan without closed forms for small networks with many derived tensors, if `vmap` supports the network.
 
     Gradients with respect to a derived tensor go back to the parameters sample by sample, which is all that `vmap`
@@ -147,19 +148,19 @@ def forget(model: nn.Module) -> None:
     _known.pop(model, None)
 
 
-def plan_for(point: Point, batch: Any) -> Plan:
+def plan_for(point: Point, batch: Batch) -> Plan:
     """Return the plan that holds for this batch, compared with autograd where it was not yet."""
     return trusted_plan(point, knowledge_of(point, batch), batch)
 
 
-def ensure(point: Point, known: Knowledge, batch: Any) -> Plan:
+def ensure(point: Point, known: Knowledge, batch: Batch) -> Plan:
     """Return the known plan, compared on a batch first if some closed form never was with a non-zero gradient."""
     if all(name in known.seen for name in known.plan.routes.covered):
         return known.plan
     return trusted_plan(point, known, batch)
 
 
-def trusted_plan(point: Point, known: Knowledge, batch: Any) -> Plan:
+def trusted_plan(point: Point, known: Knowledge, batch: Batch) -> Plan:
     """Return the known plan after comparing it with autograd on a batch."""
     while True:
         try:
@@ -170,7 +171,7 @@ def trusted_plan(point: Point, known: Knowledge, batch: Any) -> Plan:
 
 
 def trusted_sweep(
-    point: Point, known: Knowledge, batch: Any, total: Tensors | None = None, seed: int = 0, room: int = 0
+    point: Point, known: Knowledge, batch: Batch, total: Tensors | None = None, seed: int = 0, room: int = 0
 ) -> Swept:
     """Sweep one batch, comparing with autograd whatever was not compared yet; update `known`.
 
@@ -218,7 +219,7 @@ def trusted_sweep(
     return replace(swept, total=mixed)
 
 
-def _mend(point: Point, known: Knowledge, wrong: set[str], batch: Any) -> None:
+def _mend(point: Point, known: Knowledge, wrong: set[str], batch: Batch) -> None:
     """Find other closed forms for the parameters that came out wrong, and replace the plan."""
     routes = known.plan.routes
     first_time, known.mended = wrong - known.mended, known.mended | wrong
@@ -236,7 +237,7 @@ def _mend(point: Point, known: Knowledge, wrong: set[str], batch: Any) -> None:
     known.plan = _planned(point, _joined(routes.without(wrong), found), batch)
 
 
-def _right(point: Point, routes: Routes, batch: Any) -> Routes:
+def _right(point: Point, routes: Routes, batch: Batch) -> Routes:
     """Return those of the routes that are right, compared on a batch."""
     if not routes.covered:
         return routes
@@ -247,7 +248,7 @@ def _right(point: Point, routes: Routes, batch: Any) -> Routes:
     return routes.without(set(swept.unseen) | find_wrong(point, swept, frozenset(routes.covered), batch))
 
 
-def _spread(point: Point, batch: Any) -> Routes:
+def _spread(point: Point, batch: Batch) -> Routes:
     """Return the parameters that can be broadcast to each sample, with the shape that autograd confirms."""
     found: dict[str, tuple[int, ...]] = {}
     for name, value in point.trained.items():
@@ -262,7 +263,7 @@ def _spread(point: Point, batch: Any) -> Routes:
     return _right(point.only(found), Routes(spread=found), batch) if found else Routes()
 
 
-def _has_gradient(point: Point, routes: Routes, batch: Any) -> bool:
+def _has_gradient(point: Point, routes: Routes, batch: Batch) -> bool:
     """Return whether every parameter has a non-zero gradient in the batch; comparing zeros would prove nothing."""
     return all(bool(norms.any()) for norms in sweep_batch(point, Plan(routes), batch).norms.values())
 
@@ -274,13 +275,13 @@ def _joined(one: Routes, other: Routes) -> Routes:
     )  # fmt: skip
 
 
-def _planned(point: Point, routes: Routes, batch: Any) -> Plan:
+def _planned(point: Point, routes: Routes, batch: Batch) -> Plan:
     others = tuple(name for name in point.trained if name not in routes.covered)
     slow = slow_route(point.only(others), first_samples(batch)) if others else None
     return Plan(routes, others, slow)
 
 
-def _failing(point: Point, plan: Plan, batch: Any) -> set[str]:
+def _failing(point: Point, plan: Plan, batch: Batch) -> set[str]:
     """Return the parameters whose closed forms raise when used alone; all covered parameters if none does."""
     failing = set()
     for name in plan.routes.covered:
@@ -293,7 +294,7 @@ def _failing(point: Point, plan: Plan, batch: Any) -> set[str]:
 
 
 def find_wrong(
-    point: Point, swept: Swept, names: frozenset[str], batch: Any, seen: frozenset[str] = frozenset()
+    point: Point, swept: Swept, names: frozenset[str], batch: Batch, seen: frozenset[str] = frozenset()
 ) -> set[str]:
     """Return those of the parameters `names` whose gradient sums or squared norms differ from plain autograd.
 
@@ -315,7 +316,7 @@ def _distance(one: torch.Tensor, other: torch.Tensor) -> float:
 
 
 def _wrong_norms(
-    point: Point, swept: Swept, names: frozenset[str], batch: Any, losses: torch.Tensor, leaves: Tensors
+    point: Point, swept: Swept, names: frozenset[str], batch: Batch, losses: torch.Tensor, leaves: Tensors
 ) -> set[str]:
     """Return the parameters whose norm is wrong for one of a few samples with a non-zero gradient."""
     wrong: set[str] = set()
@@ -360,30 +361,6 @@ def gradients_by(number: torch.Tensor, leaves: Tensors, keep: bool = False) -> T
         name: torch.zeros_like(leaf) if part is None else part
         for (name, leaf), part in zip(leaves.items(), parts, strict=True)
     }
-
-
-def check_separate(point: Point, probe: Any) -> None:
-    """Raise `SamplesMixed` (or `LossInvalid`) if a sample's loss depends on the rest of its batch."""
-    count = batch_length(probe)
-    some = sorted({0, count - 1})
-    with torch.no_grad():
-        together = wide(point.losses(point.trained, probe))
-        alone = [wide(point.losses(point.trained, one_of(probe, number))) for number in some]
-    if len(together) != count or any(len(one) != 1 for one in alone):
-        raise errors.LossInvalid(
-            f"the loss gave {len(together)} values for {count} samples; it must give one per sample"
-        )
-    difference = (together[some] - torch.cat(alone)).abs()
-    if float(difference.max()) > TOLERANCE * (TOLERANCE + float(together.abs().max())):
-        raise mixes()
-
-
-def mixes() -> MosoError:
-    """Return the error for a loss in which samples mix."""
-    return errors.SamplesMixed(
-        "the loss of a sample depends on the other samples of its batch, so it has no gradient of its own; give a "
-        "loss that treats samples one by one (no normalisation over the batch, no pairs)"
-    )
 
 
 def check_finite(swept: Swept) -> None:

@@ -40,10 +40,7 @@ def _of_method(method: Method) -> dict[str, Any]:
 
 def _of_score(score: Score) -> dict[str, Any]:
     return {
-        "name": score.name,
-        "kind": "score",
-        "description": score.description,
-        "needs": ", ".join(sorted(score.needed())),
+        **_of_either("score", score),
         "keep": score.keep,
         "hard": score.hard,
         "scale": score.scale,
@@ -54,13 +51,12 @@ def _of_score(score: Score) -> dict[str, Any]:
 
 
 def _of_selector(selector: Selector) -> dict[str, Any]:
-    return {
-        "name": selector.name,
-        "kind": "selector",
-        "description": selector.description,
-        "needs": ", ".join(sorted(selector.needed())),
-        "settings": _settings(selector.options()),
-    }
+    return {**_of_either("selector", selector), "settings": _settings(selector.options())}
+
+
+def _of_either(kind: str, entry: Score | Selector) -> dict[str, Any]:
+    needs = ", ".join(sorted(entry.needed()))
+    return {"name": entry.name, "kind": kind, "description": entry.description, "needs": needs}
 
 
 def _settings(options: list[Option]) -> dict[str, dict[str, Any]]:

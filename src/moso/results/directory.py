@@ -10,13 +10,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from moso import errors
 from moso.configuration import Configuration
 from moso.configuration.configuration import FORMAT
 from moso.errors import MosoError
 from moso.files import TEMPORARY, append, replacing, sweep, write_json, write_text
+from moso.results.manifest import Event, Manifest, Surroundings
 from moso.results.working_copy import Wanted, WorkingCopy, is_small_file
 from moso.storage.lease import NAME, Holder, held
 from moso.storage.lease_backend import FileLease, LeaseBackend, StoreLease, read_lease
@@ -182,7 +182,9 @@ class RunDirectory:
             return
         found = self.configuration()
         different = found.difference(configuration)
-        if different:
+        if different == ["tolerance"]:  # decides no file of the run, only what is said of them
+            write_text(self.configuration_path, configuration.to_toml())
+        elif different:
             raise errors.RunDiffers(
                 f"{self} holds a run of another configuration ({', '.join(different)} differ); "
                 "use another --out, or delete it"
@@ -198,7 +200,7 @@ class RunDirectory:
             raise errors.NotARun(f"{self} is not a run directory: it has no run.toml")
         return Configuration.read(self.configuration_path)
 
-    def manifest(self) -> dict[str, Any]:
+    def manifest(self) -> Manifest:
         """Read `manifest.json`: what is recorded about the run beyond its configuration; empty if there is none.
 
         Raises:
@@ -208,18 +210,18 @@ class RunDirectory:
         if not path.exists():
             return {}
         try:
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            found: Manifest = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as problem:
             raise errors.FileUnreadable(f"{path} is not valid JSON: {problem}") from problem
         if found.get("format") != FORMAT:
             raise errors.FormatUnknown(f"{path} has format {found.get('format')}; this version reads format {FORMAT}")
         return found
 
-    def note(self, **entries: Any) -> None:
+    def note(self, **entries: object) -> None:
         """Add entries to the manifest."""
         write_json(self.root / "manifest.json", {"format": FORMAT, **self.manifest(), **entries})
 
-    def event(self, event: str, **details: Any) -> None:
+    def event(self, event: str, **details: object) -> None:
         """Append an event to `events.jsonl`, or to the events file of `writer`.
 
         Short lines from several processes of one machine do not interleave.
@@ -231,7 +233,7 @@ class RunDirectory:
             path.parent.mkdir(exist_ok=True)
         append(path, line)
 
-    def events(self) -> list[dict[str, Any]]:
+    def events(self) -> list[Event]:
         """Return the events of all machines, sorted by time; lines that a kill cut short are skipped."""
         everybody = [self.root / "events.jsonl", *sorted((self.root / "events").glob("*.jsonl"))]
         found = []
@@ -287,7 +289,7 @@ class RunDirectory:
         return total
 
 
-def surroundings() -> dict[str, Any]:
+def surroundings() -> Surroundings:
     """Return the versions of packages and the description of the machine, for the manifest."""
     packages = {name: version(name) for name in ("torch", "numpy", "scipy", "pyarrow", "safetensors")}
     return {

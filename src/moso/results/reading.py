@@ -17,6 +17,7 @@ from moso.data.dataset import DataSet
 from moso.data.partitions import partition
 from moso.data.samples import Samples
 from moso.data.views import View
+from moso.evaluation.standings import RetrainingRow
 from moso.evidence import Dynamics, Trajectory, read_features, read_out_of_sample
 from moso.evidence.layout import part_name
 from moso.evidence_kinds.reference_features import FEATURES
@@ -24,6 +25,7 @@ from moso.evidence_kinds.training_dynamics import DYNAMICS
 from moso.methods import methods
 from moso.models import build_model
 from moso.results.directory import RunDirectory
+from moso.results.manifest import Manifest
 from moso.results.originals import load_data
 from moso.results.retrainings import all_retrainings
 from moso.results.score_files import read_scores
@@ -74,7 +76,7 @@ class Run:
         return load_data(self.configuration)
 
     @property
-    def manifest(self) -> dict[str, Any]:
+    def manifest(self) -> Manifest:
         """Fingerprint of the data, versions of packages, seeds, stages and their timings."""
         return self.directory.manifest()
 
@@ -240,7 +242,7 @@ class Run:
         """Return the positions of the kept samples, ascending, of the only selection that matches (`selection`)."""
         return np.flatnonzero(read_selection(self.directory.root, self.selection(method, ratio, selector, seed)))
 
-    def evaluation(self) -> list[dict[str, Any]]:
+    def evaluation(self) -> list[RetrainingRow]:
         """Return every finished retraining with its result, one dictionary each."""
         return all_retrainings(self.directory.root)
 

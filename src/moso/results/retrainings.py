@@ -6,13 +6,14 @@ pruning. `samples` in its result is the number of samples per epoch.
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from moso.evaluation.baselines import BASELINES
+from moso.evaluation.standings import RetrainingRow
 from moso.evaluation.summary import FULL as FULL
 from moso.files import write_table
 from moso.results.selections import Selection
@@ -65,7 +66,7 @@ def retraining_path(root: Path, retraining: Retraining) -> Path:
     return root / "evaluation" / f"{retraining.digest()}.json"
 
 
-def all_retrainings(root: Path) -> list[dict[str, Any]]:
+def all_retrainings(root: Path) -> list[RetrainingRow]:
     """Return every finished retraining with its result, in a fixed order; `accuracy` is None for other metrics."""
     found = [json.loads(path.read_text(encoding="utf-8")) for path in (root / "evaluation").glob("*.json")]
     for row in found:
@@ -73,9 +74,15 @@ def all_retrainings(root: Path) -> list[dict[str, Any]]:
     return sorted(found, key=lambda row: tuple(row[name] for name in _ORDER))
 
 
+def retraining_of(row: RetrainingRow) -> Retraining:
+    """Return the retraining that a row is the result of."""
+    chosen = row["method"], row["selector"], row["ratio"], row["seed"]
+    return Retraining(*chosen, row["network"], row["recipe"], row["match"], row["parameters"])
+
+
 def write_retrainings_view(root: Path) -> None:
     """Write `evaluation.parquet`, one row per retraining."""
-    rows = all_retrainings(root)
+    rows: Sequence[Mapping[str, object]] = all_retrainings(root)
     if rows:
         columns = {name: pa.array([row[name] for row in rows]) for name in _COLUMNS}
         columns["accuracy"] = columns["accuracy"].cast(pa.float64())

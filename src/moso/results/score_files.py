@@ -13,7 +13,7 @@ from moso.columns import BLOCK, empty_column
 from moso.files import write_json, write_table
 
 
-def store_score(home: Path, name: str, ids: pa.Array, values: NDArray[np.float64], made_by: dict[str, Any]) -> None:
+def store_score(home: Path, name: str, ids: pa.Array, values: NDArray[np.float64], made_by: dict[str, object]) -> None:
     """Write one score and its record.
 
     Args:

@@ -10,7 +10,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +19,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from moso import errors
+from moso.columns import Array
 from moso.configuration.resolved_method import ResolvedMethod
 from moso.data.samples import Samples
 from moso.errors import unknown_name
@@ -295,9 +295,9 @@ def _table(path: Path, forms: str) -> pa.Table:
     raise errors.FileUnreadable(f"{path} is not {forms}")
 
 
-def _array(path: Path, what: str) -> NDArray[Any]:
+def _array(path: Path, what: str) -> Array:
     try:
-        found: NDArray[Any] = np.load(path, allow_pickle=False)
+        found: Array = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as problem:
         raise errors.FileUnreadable(f"{path} cannot be read as {what}: {problem}") from problem
     return found
@@ -323,5 +323,5 @@ def _own_names(job: Job) -> list[str]:
     return sorted(name for name in names if score_note(home, name).get("own"))
 
 
-def _is_there(*_: object) -> NDArray[Any]:
+def _is_there(*_: object) -> Array:
     raise AssertionError("what the user brought lies in the run and is not computed")

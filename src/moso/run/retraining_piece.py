@@ -1,13 +1,13 @@
 """A retraining as a piece of work: train a fresh network on kept samples, on all data or as a baseline, and test it."""
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import numpy as np
 from torch import nn
 
 from moso.evaluation.baselines import FEWER_STEPS, RS2, FreshSubsets
 from moso.evaluation.metrics import measured
+from moso.evaluation.standings import RetrainingRow
 from moso.files import clear_away, write_json
 from moso.progress import Progress
 from moso.results.retrainings import Retraining, retraining_path
@@ -67,14 +67,14 @@ class Retrain(Piece):
         clear_away(position.parent)
 
 
-def _tested(job: Job, model: nn.Module) -> dict[str, Any]:
+def _tested(job: Job, model: nn.Module) -> RetrainingRow:
     test = job.data.test
     assert test is not None, "the evaluate stage refuses data without a test split"
     view, metric, everything = test.evaluation_view(), job.metric, np.arange(len(test))
     values = measured(model, view, everything, metric, loader_workers=job.runtime.loader_workers)
     measure = metric.measure
     scale = 100.0 if measure.unit == "%" else 1.0
-    found = {
+    found: RetrainingRow = {
         "metric": measure.name,
         "unit": measure.unit,
         "better": measure.better,

@@ -6,7 +6,7 @@ these kinds. One column of a family of evidence is written `dynamics:margin` or 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -83,7 +83,7 @@ class Score:
     settings: type[Settings] | None = None
     least_epochs: int = 1
 
-    def resolved(self, given: Mapping[str, Any]) -> Settings:
+    def resolved(self, given: Mapping[str, object]) -> Settings:
         """Validate the given values and return the complete settings.
 
         Raises:

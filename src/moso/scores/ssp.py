@@ -22,13 +22,14 @@ network's (`evidence_kinds/given_embedding.py`).
 """
 
 import warnings
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from moso import errors
+from moso.columns import Array
 from moso.evidence_kinds.label_free_embedding import EMBEDDING
 from moso.randomness import generator, key
 from moso.scores.score import Score, ScoreInput
@@ -55,7 +56,7 @@ class SspSettings(Settings):
 
 
 def ssp_scores(
-    features: NDArray[Any], clusters: int, seed: int = 0, *, metric: Metric = "cosine", keep: End = "far"
+    features: Array, clusters: int, seed: int = 0, *, metric: Metric = "cosine", keep: End = "far"
 ) -> NDArray[np.float64]:
     """Compute the distance of every sample to its nearest prototype.
 
@@ -94,7 +95,7 @@ def ssp_scores(
     return distances if keep == "far" else -distances
 
 
-def find_prototypes(features: NDArray[Any], clusters: int, seed: int = 0, metric: Metric = "cosine") -> Rows:
+def find_prototypes(features: Array, clusters: int, seed: int = 0, metric: Metric = "cosine") -> Rows:
     """Return the centres that k-means finds, shape ``[clusters, dimension]``; for cosine distances, of norm 1.
 
     The arguments and errors are those of `ssp_scores`.
@@ -141,7 +142,7 @@ def _by_faiss(rows: Rows, clusters: int, seed: int) -> Rows:
     return np.asarray(search.centroids, dtype=np.float32)
 
 
-def _rows(rows: NDArray[Any], metric: Metric) -> Rows:
+def _rows(rows: Array, metric: Metric) -> Rows:
     """Return contiguous float32 rows; for cosine distances scaled to norm 1, except rows of zeros."""
     rows = np.ascontiguousarray(rows, dtype=np.float32)
     if metric == "euclidean":
@@ -150,7 +151,7 @@ def _rows(rows: NDArray[Any], metric: Metric) -> Rows:
     return np.asarray(rows / np.where(length > 0, length, 1), dtype=np.float32)
 
 
-def _check(features: NDArray[Any], clusters: int) -> None:
+def _check(features: Array, clusters: int) -> None:
     if features.ndim != 2 or features.dtype.kind not in "fiu":
         raise errors.ShapeMismatch(
             f"features must be one row of numbers a sample, not {features.dtype} of shape {features.shape}"

@@ -4,7 +4,6 @@ Features may be larger than memory (an `np.memmap`): the code here copies only t
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +32,7 @@ class Features:
         (2, 2)
     """
 
-    def __init__(self, array: Any, rows: NDArray[np.int64] | None = None) -> None:
+    def __init__(self, array: object, rows: NDArray[np.int64] | None = None) -> None:
         self._array = np.asarray(array)
         if self._array.ndim != 2 or self._array.dtype.kind not in "fiu":
             raise errors.ShapeMismatch(

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from moso import errors
+from moso.columns import Array
 from moso.data.samples import id_keys
 from moso.scores.score import Hard
 from moso.selection.feature_rows import Features
@@ -42,7 +42,7 @@ class Problem:
     class_error: NDArray[np.float64] | None = None
     hard: Hard | None = None
     seed: int = 0
-    ids: NDArray[Any] | None = None
+    ids: Array | None = None
 
     def __len__(self) -> int:
         return len(self.scores)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +27,7 @@ class Selector:
     needs: frozenset[str] = frozenset({"scores"})
     settings: type[Settings] | None = None
 
-    def resolved(self, given: Mapping[str, Any]) -> Settings:
+    def resolved(self, given: Mapping[str, object]) -> Settings:
         """Validate the given values and return the complete settings.
 
         Raises:

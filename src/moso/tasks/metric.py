@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import nn
 
-# What the views of a data set return for some samples: a pair of tensors, a dictionary, an object.
-Batch = Any
+from moso.batch import Batch
+
 # `(model, batch) -> [batch]`, one number per sample: a loss or a metric.
 PerSample = Callable[[nn.Module, Batch], torch.Tensor]
 

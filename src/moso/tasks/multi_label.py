@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
 from moso import errors
-from moso.tasks.metric import Batch, Measure, Metric, mean_loss
+from moso.batch import Batch
+from moso.tasks.metric import Measure, Metric, mean_loss
 from moso.tasks.regression import check_targets
 from moso.tasks.task import Answers, Task
 

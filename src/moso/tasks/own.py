@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from moso import errors
-from moso.tasks.metric import Batch
+from moso.batch import Batch
 from moso.tasks.task import Answers, Task
 
 

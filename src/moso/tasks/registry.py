@@ -3,8 +3,6 @@
 A new built-in task is one file and one line here.
 """
 
-from typing import Any
-
 import numpy as np
 import torch
 
@@ -13,7 +11,7 @@ from moso.tasks.classification import Classification
 from moso.tasks.multi_label import MultiLabel
 from moso.tasks.own import OwnTask
 from moso.tasks.regression import Regression
-from moso.tasks.task import Loss, Task
+from moso.tasks.task import Loss, Task, TaskNote
 
 TASKS = Registry("task", Task, "moso.tasks", (Classification(), Regression(), MultiLabel()))  # type: ignore[type-abstract]
 
@@ -31,7 +29,7 @@ def find_task(name: str) -> Task:
     return TASKS.get(name)
 
 
-def fitting_task(answers: Any, own_loss: Loss | None = None) -> Task:
+def fitting_task(answers: object, own_loss: Loss | None = None) -> Task:
     """Return the task that fits a column of answers and a user's loss.
 
     Args:
@@ -52,7 +50,7 @@ def fitting_task(answers: Any, own_loss: Loss | None = None) -> Task:
     return Classification(own_loss=own_loss)
 
 
-def holds_numbers(answers: Any) -> bool:
+def holds_numbers(answers: object) -> bool:
     """Return whether answers can only be numbers to predict: of a floating-point type, or several per sample.
 
     Example:
@@ -63,7 +61,7 @@ def holds_numbers(answers: Any) -> bool:
     return array.ndim > 1 or array.dtype.kind == "f"
 
 
-def noted_task(note: dict[str, Any]) -> Task:
+def noted_task(note: TaskNote) -> Task:
     """Return the task that a run directory notes for its data set, without the user's functions, which no file holds.
 
     Notes of older runs have no name: there `numbers` was true if numbers are predicted.
@@ -74,6 +72,6 @@ def noted_task(note: dict[str, Any]) -> Task:
         ... ).outputs
         ('2 numbers to predict', 2)
     """
-    whole = {"classes": [], "outputs": 0, **note}
+    whole: TaskNote = {"classes": [], "outputs": 0, **note}
     usual = "regression" if whole.get("numbers") else "classification" if whole["classes"] else OwnTask.name
     return (TASKS.find(whole.get("task", usual)) or OwnTask()).rebuilt(whole)

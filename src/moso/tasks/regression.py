@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
 from moso import errors
-from moso.tasks.metric import R_SQUARED, Batch, Metric, mean_loss
+from moso.batch import Batch
+from moso.tasks.metric import R_SQUARED, Metric, mean_loss
 from moso.tasks.task import Answers, Task
 
 

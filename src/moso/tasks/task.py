@@ -7,7 +7,7 @@ a sample on the page, and what the run directory notes. A new task is a subclass
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, Self
+from typing import ClassVar, Protocol, Self, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -17,13 +17,31 @@ from PIL import Image
 from torch import nn
 
 from moso import errors
-from moso.tasks.metric import Batch, Metric, PerSample, mean_loss
+from moso.batch import Batch
+from moso.columns import Array
+from moso.tasks.metric import Metric, PerSample, mean_loss
 
 Loss = PerSample
 # One answer per sample, `[n, ...]`.
-Answers = NDArray[Any]
+Answers = Array
 # Number of outputs of a network per sample, or the shape of its output.
 Outputs = int | tuple[int, ...]
+
+
+class TaskNote(TypedDict, total=False):
+    """What a run directory stores of a task.
+
+    Attributes:
+        task: Name of the task.
+        classes: Names of the classes, by index.
+        outputs: Number of outputs of a network per sample, or the shape of its output.
+        numbers: In notes of older runs, which have no name, whether numbers are predicted.
+    """
+
+    task: str
+    classes: list[str]
+    outputs: int | tuple[int, ...] | list[int]
+    numbers: bool
 
 
 class Previewed(Protocol):
@@ -163,11 +181,11 @@ class Task(ABC):
             return _counted(len(self.classes), "class", "classes")
         return _counted(self.width, *self.counted_as) if isinstance(self.width, int) and self.width else "no classes"
 
-    def note(self) -> dict[str, Any]:
+    def note(self) -> TaskNote:
         """Return what the run directory stores of the task, enough for `rebuilt`."""
         return {"task": self.name, "classes": list(self.classes), "outputs": self.outputs}
 
-    def rebuilt(self, note: dict[str, Any]) -> Self:
+    def rebuilt(self, note: TaskNote) -> Self:
         """Return the task that left a note."""
         noted = note["outputs"]
         return replace(self, classes=tuple(note["classes"]), width=tuple(noted) if isinstance(noted, list) else noted)

@@ -17,7 +17,6 @@ epoch are met at different steps. Before the first update there is no direction,
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 import torch
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from moso import errors
+from moso.batch import Batch
 from moso.evidence import ParameterFilter, Sampling, StepTerms, sample_steps
 from moso.gradients import Loss, TrainingStepProducts
 from moso.randomness import seeded
@@ -119,7 +119,7 @@ class InRun(Callback):
         if not self.counts(step.number):
             return loss
 
-        def watched(model: nn.Module, batch: Any) -> torch.Tensor:
+        def watched(model: nn.Module, batch: Batch) -> torch.Tensor:
             if self._live is None or self._live.model is not model:
                 with seeded("in-run"):  # probing must not advance the generators of training
                     self._live = TrainingStepProducts(model, loss, batch, self.parameters)

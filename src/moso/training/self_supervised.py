@@ -13,8 +13,8 @@ Source: Chen et al., A Simple Framework for Contrastive Learning of Visual Repre
 """
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from moso import errors
+from moso.batch import Batch
 from moso.data.views import View
 from moso.gradients import Loss
 from moso.models import build_model, classifier_head
@@ -51,7 +52,7 @@ def nt_xent(temperature: float = TEMPERATURE) -> Loss:
         tensor([0.0130, 0.0130])
     """
 
-    def loss(model: nn.Module, batch: Any) -> torch.Tensor:
+    def loss(model: nn.Module, batch: Batch) -> torch.Tensor:
         first, second = batch
         count = len(first)
         z = F.normalize(model(torch.cat([first, second])).float(), dim=1)
@@ -120,9 +121,9 @@ def self_supervised_features(
         >>> self_supervised_features("convnet-w4", data, quick, seed=0).shape
         (8, 8)
     """
-    encoder = learn_without_labels(
-        network, data, how, seed=seed, checkpoints=checkpoints, loader_workers=loader_workers, progress=progress
-    )
+    callbacks: list[Callback] = [] if checkpoints is None else [checkpoints]
+    callbacks.append(ShowProgress(progress))
+    encoder = learn_without_labels(network, data, how, seed=seed, callbacks=callbacks, loader_workers=loader_workers)
     return features_of(encoder, data.view, data.positions, loader_workers)
 
 
@@ -132,25 +133,23 @@ def learn_without_labels(
     how: Unlabelled | None = None,
     *,
     seed: int,
-    checkpoints: Checkpoints | None = None,
+    callbacks: Sequence[Callback] = (),
     loader_workers: int = 0,
-    progress: Progress = silent,
 ) -> nn.Module:
     """Train a network without labels and return it without its classifier, for use with `features_of`.
 
-    The arguments are those of `self_supervised_features`.
+    The arguments are those of `self_supervised_features`; `callbacks` are those of the training loop.
     """
     how = how or Unlabelled()
     encoder = without_classifier(network, data.view, seed)
     views = replace(data, view=TwoViews(data.view, data.keys, seed, how.distortion))
     with seeded(seed, "projector"):
         learner = nn.Sequential(encoder, _projector(_width(encoder, views), how))
-    callbacks: list[Callback] = [] if checkpoints is None else [checkpoints]
     train(
         learner.to(next(encoder.parameters()).device),
         StepPlan(views, how.recipe, seed),
         loss=nt_xent(how.temperature),
-        callbacks=[*callbacks, ShowProgress(progress)],
+        callbacks=callbacks,
         loader_workers=loader_workers,
         label="embedding without labels",
     )

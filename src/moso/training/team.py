@@ -101,7 +101,7 @@ class Team:
         found: T = said[0]
         return found
 
-    def address(self, *parts: Any) -> tuple[Any, ...]:
+    def address(self, *parts: object) -> tuple[Any, ...]:
         """Return the address of a random draw, which differs between processes."""
         return parts if self.size == 1 else (*parts, self.rank)
 

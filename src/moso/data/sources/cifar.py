@@ -60,7 +60,7 @@ def _find(layout: _Layout, location: str) -> Path:
     )
 
 
-def _entry(path: Path, content: Any, name: bytes) -> Any:
+def _entry(path: Path, content: object, name: bytes) -> Any:
     # Keys are bytes in the official files, written by Python 2, and text in copies written by Python 3.
     for spelling in (name, name.decode()):
         if isinstance(content, dict) and spelling in content:

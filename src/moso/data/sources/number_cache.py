@@ -3,15 +3,13 @@
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from moso import errors
-from moso.columns import cache_folder
+from moso.columns import Array, cache_folder
 from moso.data.mapped import MappedReader
 from moso.data.readers import check_finite
 from moso.files import replacing
@@ -19,7 +17,7 @@ from moso.randomness import key
 
 _BATCH = 65_536
 # Maps a table of some rows to their numbers, `[rows, ...]`.
-Numbers = Callable[[pa.Table], NDArray[Any]]
+Numbers = Callable[[pa.Table], Array]
 
 
 def mapped_numbers(files: Sequence[Path], columns: Sequence[str], numbers: Numbers) -> MappedReader:
@@ -62,7 +60,7 @@ def _copy(files: Sequence[Path], columns: Sequence[str], numbers: Numbers, copy:
                 found.tofile(out)
 
 
-def _batches(file: Path, columns: Sequence[str], numbers: Numbers) -> Iterator[NDArray[Any]]:
+def _batches(file: Path, columns: Sequence[str], numbers: Numbers) -> Iterator[Array]:
     done = 0
     with pq.ParquetFile(file, memory_map=True) as parquet:
         for batch in parquet.iter_batches(batch_size=_BATCH, columns=list(columns)):

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from moso import errors
+from moso.batch import Batch
 from moso.gradients.engine import TimeStep
 from moso.gradients.fitting import Fitting
 from moso.gradients.layers import Call, Layout
@@ -135,17 +136,11 @@ def last_layer_gradients(point: Point, batches: Batches, layer: str | None = Non
 def last_layer_time_step(point: Point, batches: Batches, groups: Groups = (), layer: str | None = None) -> TimeStep:
     """Compute a time step of the last layer alone, in one forward pass over the data.
 
-    `in + out` numbers per sample are kept until the mean is known.
+    `in + out` numbers per sample are kept until the mean is known. The other arguments, and the errors, are those of
+    `last_layer_gradients`.
 
     Args:
-        point: The network.
-        batches: Returns an iterable over the batches.
         groups: Groups of all differentiated parameters.
-        layer: Name of the linear layer; by default the classifier.
-
-    Raises:
-        DataEmpty: There is no sample.
-        ModelUnsuitable: The layer is no plain linear layer, is frozen, or is applied more than once per sample.
 
     Example:
         >>> from moso.tasks import cross_entropy
@@ -190,7 +185,7 @@ def head_of(point: Point, layer: str | None = None) -> Point:
     return point.only([name for name in (f"{prefix}weight", f"{prefix}bias") if name in point.trained])
 
 
-def _check(head: Point, batch: Any) -> None:
+def _check(head: Point, batch: Batch) -> None:
     """Check that samples do not mix, and that the two factors of the layer give autograd's gradient."""
     plan = ensure(head, knowledge_of(head, batch), batch)
     name = next(iter(head.trained))
@@ -200,7 +195,7 @@ def _check(head: Point, batch: Any) -> None:
         )
 
 
-def _factors(head: Point, batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
+def _factors(head: Point, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
     name, count, seen = next(iter(head.trained)), batch_length(batch), list[tuple[torch.Tensor, torch.Tensor]]()
 
     def visit(call: Call, b: torch.Tensor) -> None:

@@ -5,12 +5,11 @@ end leads from there to the gradients of the convolution and its batch-norm. Gra
 only one gradient of the size of the network exists.
 """
 
-from typing import Any
-
 import torch
 from torch.overrides import BaseTorchFunctionMode
 
 from moso import errors
+from moso.batch import Batch
 from moso.gradients.fitting import Fitting, TooLargeError
 from moso.gradients.point import Batches, Point, Tensors, through
 from moso.gradients.probe import first_samples
@@ -59,7 +58,7 @@ def _summed(point: Point, batches: Batches, fitting: Fitting) -> Tensors:
     return {name: (value / count).to(point.trained[name]) for name, value in sums.finish().items()}
 
 
-def _folds(point: Point, batch: Any) -> dict[str, Fold]:
+def _folds(point: Point, batch: Batch) -> dict[str, Fold]:
     """Return the folds, if folding does not change the gradient of a few samples."""
     probe = first_samples(batch)
     folds = folds_of(point, probe)
@@ -89,7 +88,7 @@ class Sums:
         self._own = {*point.trained, *point.fixed}
         self._wide: Tensors = {}
 
-    def add(self, batch: Any) -> int:
+    def add(self, batch: Batch) -> int:
         """Add one batch; return its number of samples."""
         with Folding(self.folds, self.leaves) if self.folds else BaseTorchFunctionMode():
             losses = self.point.losses({name: leaf for name, leaf in self.leaves.items() if name in self._own}, batch)

@@ -13,12 +13,12 @@ score's `(N dot - |s_z|^2) / (N - 1)` is the mean of `s_z . s_j` over the other 
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
 
 from moso import errors
+from moso.batch import Batch
 from moso.gradients.derived_tensors import back_to_parameters
 from moso.gradients.engine import TimeStep
 from moso.gradients.estimates.projection import Projection, shares
@@ -64,9 +64,7 @@ def sketches(point: Point, batches: Batches, *, numbers: int = NUMBERS, seed: in
         torch.Size([3, 60])
     """
     names = list(point.trained)
-    parts = list(_swept(point, batches, _projections(point, numbers, seed)))
-    if not parts:
-        raise errors.DataEmpty("there is no sample to take a sketch of")
+    parts = _swept(point, batches, _projections(point, numbers, seed))
     return torch.cat([torch.cat([part[name] for name in names], 1) for part in parts])
 
 
@@ -95,10 +93,7 @@ def sketched_time_step(
         (1, 2)
     """
     groups = point.checked_groups(groups)
-    projections = _projections(point, numbers, seed)
-    parts = list(_swept(point, batches, projections))
-    if not parts:
-        raise errors.DataEmpty("there is no sample to take a sketch of")
+    parts = _swept(point, batches, _projections(point, numbers, seed))
     count = sum(len(next(iter(part.values()))) for part in parts)
     terms = np.zeros((2, len(groups), count))
     for number, group in enumerate(groups):
@@ -119,19 +114,22 @@ def _projections(point: Point, numbers: int, seed: int) -> dict[str, Projection]
     return {name: Projection.draw(value, given[name], seed, name) for name, value in point.trained.items()}
 
 
-def _swept(point: Point, batches: Batches, projections: Mapping[str, Projection]) -> Iterator[Tensors]:
-    """Yield the sketches ``[some, size]`` by parameter, on the CPU, a few samples at a time."""
-    fitting = Fitting()
+def _swept(point: Point, batches: Batches, projections: Mapping[str, Projection]) -> list[Tensors]:
+    """Return the sketches ``[some, size]`` by parameter, on the CPU, a few samples at a time."""
+    fitting, found = Fitting(), list[Tensors]()
     if point.device.type == "cpu":
         fitting.most = PIECE
     with evaluation_mode(point.model):
         for batch in batches():
             batch = to_device(batch, point.device)
             plan = ensure(point, knowledge_of(point, batch), batch)
-            yield from fitting.pieces(batch, lambda piece: _sketched(point, plan, projections, piece))  # noqa: B023
+            found.extend(fitting.pieces(batch, lambda piece: _sketched(point, plan, projections, piece)))  # noqa: B023
+    if not found:
+        raise errors.DataEmpty("there is no sample to take a sketch of")
+    return found
 
 
-def _sketched(point: Point, plan: Plan, projections: Mapping[str, Projection], batch: Any) -> Tensors:
+def _sketched(point: Point, plan: Plan, projections: Mapping[str, Projection], batch: Batch) -> Tensors:
     count = batch_length(batch)
     found = {name: value.new_zeros(count, projections[name].size) for name, value in point.trained.items()}
     leaves = {name: point.trained[name].detach().requires_grad_() for name in plan.routes.layouts}

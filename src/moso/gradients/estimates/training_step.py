@@ -19,9 +19,11 @@ from torch import nn
 from torch.func import functional_call
 
 from moso import errors
+from moso.batch import Batch
 from moso.gradients.derived_tensors import pushed_forward
 from moso.gradients.directional import ghost_dot, moved_along
 from moso.gradients.layers import OPERATIONS, Call, Place
+from moso.gradients.layers.operation import Arguments, Function, Positional
 from moso.gradients.losses import Loss, LossModule, batch_length, wide
 from moso.gradients.point import Point, Tensors, evaluation_mode
 from moso.gradients.trust import ensure, knowledge_of
@@ -49,7 +51,7 @@ class TrainingStepProducts:
     """
 
     def __init__(
-        self, model: nn.Module, loss: Loss, batch: Any, parameters: Callable[[str], bool] | None = None
+        self, model: nn.Module, loss: Loss, batch: Batch, parameters: Callable[[str], bool] | None = None
     ) -> None:
         """Probe on some samples of `batch` how each parameter meets samples.
 
@@ -74,7 +76,7 @@ class TrainingStepProducts:
         self._sum = torch.zeros(0)
         self._mixed: torch.dtype | None = None
 
-    def _look(self, batch: Any) -> None:
+    def _look(self, batch: Batch) -> None:
         """Compare closed forms that were not compared yet with autograd, on samples of a batch."""
         with evaluation_mode(self.model):
             self.known = knowledge_of(self._point, batch)
@@ -83,7 +85,7 @@ class TrainingStepProducts:
         if unseen:
             raise _unseen(unseen[0])
 
-    def losses(self, batch: Any, direction: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    def losses(self, batch: Batch, direction: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """Run the forward pass; the caller differentiates the mean of the losses next.
 
         Args:
@@ -162,7 +164,7 @@ class _WatchingTraining(Watching):
     """Watches normalisations in training mode, too."""
 
     def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self, func: Function, types: object, args: Positional = (), kwargs: Arguments | None = None
     ) -> Any:
         operation = _IN_TRAINING.get(func)
         bound = None if operation is None else operation.bind(args, kwargs or {}, self._is_place)

@@ -8,23 +8,21 @@ A closed form belongs to a function of PyTorch, not to a module: any code that c
 covered.
 """
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 
-# Imported as modules: importing an operation of the same name would hide its module.
 from moso.gradients.layers import convolution, embedding, linear
 from moso.gradients.layers.contraction import bilinear, einsum, matmul
 from moso.gradients.layers.elementwise import ELEMENTWISE, expansion
 from moso.gradients.layers.folded import folded_convolution
 from moso.gradients.layers.normalisation import batch_norm, group_norm, instance_norm, layer_norm, rms_norm
-from moso.gradients.layers.operation import Call, Layout, Operation, Place, Rows
+
+# Imported as modules: importing an operation of the same name would hide its module.
+from moso.gradients.layers.operation import Call, Function, Layout, Operation, Place, Rows
 from moso.gradients.layers.transposed import transposed_convolution
 
 _T = torch.Tensor
-OPERATIONS: dict[Callable[..., Any], Operation] = {
+OPERATIONS: dict[Function, Operation] = {
     F.linear: linear.linear,
     torch.addmm: linear.addmm,
     **dict.fromkeys((torch.matmul, torch.mm, torch.bmm, _T.matmul, _T.mm, _T.bmm, _T.__matmul__), matmul),

@@ -6,12 +6,11 @@ PyTorch's attention module calls one function, inside which the uses of its para
 
 import inspect
 from collections.abc import Callable
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 
-from moso.gradients.layers.operation import Rows
+from moso.gradients.layers.operation import Arguments, Rows
 
 # `F.linear` with some rows of weight and bias, or with all (None).
 Linear = Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None, Rows | None], torch.Tensor]
@@ -19,7 +18,7 @@ _SIGNATURE = inspect.signature(F.multi_head_attention_forward)
 _RARE = ("bias_k", "bias_v", "add_zero_attn", "static_k", "static_v", "use_separate_proj_weight")
 
 
-def attention(linear: Linear, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, torch.Tensor | None] | None:
+def attention(linear: Linear, *args: object, **kwargs: object) -> tuple[torch.Tensor, torch.Tensor | None] | None:
     """Return what `F.multi_head_attention_forward` returns; None for options not supported here.
 
     Args:
@@ -60,7 +59,7 @@ def _by_head(x: torch.Tensor, heads: int) -> torch.Tensor:
     return x.reshape(*x.shape[:2], heads, -1).permute(1, 2, 0, 3)
 
 
-def _mask(given: dict[str, Any], q: torch.Tensor, k: torch.Tensor) -> torch.Tensor | None:
+def _mask(given: Arguments, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor | None:
     """Return both masks as one additive mask."""
     batch, heads, length = q.shape[:3]
     whole: torch.Tensor | None = None

@@ -11,7 +11,7 @@ import torch
 
 from moso.gradients.layers.elementwise import Chosen, reduced
 from moso.gradients.layers.linear import product
-from moso.gradients.layers.operation import Call, Each, IsPlace, Operation
+from moso.gradients.layers.operation import Arguments, Call, Each, IsPlace, Operation
 
 
 def _sides(call: Call, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -43,7 +43,7 @@ on_the_left = Operation(
 )  # fmt: skip
 
 
-def _choose(given: dict[str, Any], is_place: IsPlace) -> Chosen:
+def _choose(given: Arguments, is_place: IsPlace) -> Chosen:
     left, right = given["input"], given["other"]
     if is_place(left) == is_place(right):
         return None
@@ -102,7 +102,7 @@ def _einsum_along(call: Call, b: torch.Tensor, values: Mapping[str, torch.Tensor
     return torch.einsum(call.given["equation"], *operands).conj() * b
 
 
-def _choose_einsum(given: dict[str, Any], is_place: IsPlace) -> Chosen:
+def _choose_einsum(given: Arguments, is_place: IsPlace) -> Chosen:
     operands = given.get("first"), *([given["second"]] if "second" in given else [])
     if isinstance(operands[0], list | tuple):
         operands = tuple(operands[0])

@@ -48,12 +48,18 @@ def _each(call: Call, a: torch.Tensor, b: torch.Tensor) -> Each:
         own = _from_patches(call, a.flatten(0, 1), b.flatten(0, 1)).view(batch, images, *weight.shape)
         yield "weight", own.sum(1) if images > 1 else own[:, 0]
         return
+    yield "weight", per_sample_weight(call, a, b)
+
+
+def per_sample_weight(call: Call, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Compute the weight gradient of every sample by one convolution with a group per image, ``[batch, *weight]``."""
+    (batch, images), weight = a.shape[:2], call.given["weight"].detach()
     apart = weight.to(b.dtype).expand(batch * images, *weight.shape).flatten(0, 1)
     gradients = weight_gradient(
         call, a.reshape(1, -1, *a.shape[3:]), b.reshape(1, -1, *b.shape[3:]), apart, batch * images
     )
     own = gradients.view(batch, images, *weight.shape)
-    yield "weight", own.sum(1) if images > 1 else own[:, 0]
+    return own.sum(1) if images > 1 else own[:, 0]
 
 
 def _from_patches(call: Call, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

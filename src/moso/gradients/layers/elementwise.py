@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from moso.gradients.layers.operation import Call, Each, IsPlace, Operation
+from moso.gradients.layers.operation import Arguments, Call, Each, Function, IsPlace, Operation
 
 
 def reduced(full: torch.Tensor, call: Call, shape: torch.Size) -> torch.Tensor:
@@ -69,18 +69,18 @@ def _sum_along(call: Call, b: torch.Tensor, values: Mapping[str, torch.Tensor]) 
 multiplied = Operation(("input", "weight"), _split_product, _product, along=_product_along)
 added = Operation(("input", "weight", "factor"), _split_sum, _sum, along=_sum_along)
 
-Chosen = tuple[Operation, dict[str, Any]] | None
+Chosen = tuple[Operation, Arguments] | None
 
 
-def _unused(*_: Any) -> Any:
+def _unused(*_: object) -> Any:
     raise AssertionError("an operation that stands for others is never split itself")
 
 
-def _binary(choose: Callable[[dict[str, Any], IsPlace], Chosen]) -> Operation:
+def _binary(choose: Callable[[Arguments, IsPlace], Chosen]) -> Operation:
     return Operation(("input", "other", "alpha"), _unused, _unused, choose=choose)
 
 
-def _both(given: Mapping[str, Any], is_place: IsPlace) -> tuple[torch.Tensor, torch.Tensor, bool] | None:
+def _both(given: Mapping[str, object], is_place: IsPlace) -> tuple[torch.Tensor, torch.Tensor, bool] | None:
     """Return the sample's tensor, the parameter, and whether the parameter is the right operand."""
     left, right = given["input"], given["other"]
     if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor) or is_place(left) == is_place(right):
@@ -91,7 +91,7 @@ def _both(given: Mapping[str, Any], is_place: IsPlace) -> tuple[torch.Tensor, to
 def _sum_of(sign: int, swapped: bool = False) -> Operation:
     """Return the operation `input + sign * other`; with `swapped`, `other + sign * input`."""
 
-    def choose(given: dict[str, Any], is_place: IsPlace) -> Chosen:
+    def choose(given: Arguments, is_place: IsPlace) -> Chosen:
         pair = _both(given, is_place)
         if pair is None:
             return None
@@ -103,13 +103,13 @@ def _sum_of(sign: int, swapped: bool = False) -> Operation:
     return _binary(choose)
 
 
-def _product_of(given: dict[str, Any], is_place: IsPlace) -> Chosen:
+def _product_of(given: Arguments, is_place: IsPlace) -> Chosen:
     pair = _both(given, is_place)
     return None if pair is None else (multiplied, {"input": pair[0], "weight": pair[1]})
 
 
 _T = torch.Tensor
-ELEMENTWISE: dict[Callable[..., Any], Operation] = {
+ELEMENTWISE: dict[Function, Operation] = {
     **dict.fromkeys((torch.add, _T.add, _T.__add__, _T.__radd__, _T.add_, _T.__iadd__), _sum_of(1)),
     **dict.fromkeys((torch.sub, torch.subtract, _T.sub, _T.__sub__, _T.sub_, _T.__isub__), _sum_of(-1)),
     _T.__rsub__: _sum_of(-1, swapped=True),
@@ -117,7 +117,7 @@ ELEMENTWISE: dict[Callable[..., Any], Operation] = {
     **dict.fromkeys((torch.mul, torch.multiply, _T.mul, _T.__mul__, _T.__rmul__), _binary(_product_of)),
 }  # fmt: skip
 # In-place multiplications overwrite the input that the closed form needs, so it is copied first.
-OVERWRITING: frozenset[Callable[..., Any]] = frozenset({_T.mul_, _T.__imul__, _T.multiply_})
+OVERWRITING: frozenset[Function] = frozenset({_T.mul_, _T.__imul__, _T.multiply_})
 ELEMENTWISE.update(dict.fromkeys(OVERWRITING, _binary(_product_of)))
 # `x / p` is `x * (1 / p)`; the reciprocal is a derived tensor.
 DIVISIONS = frozenset({torch.div, torch.divide, torch.true_divide, _T.div, _T.__truediv__, _T.true_divide})
@@ -138,7 +138,7 @@ def _prelu_along(call: Call, b: torch.Tensor, values: Mapping[str, torch.Tensor]
     return call.a.clamp(max=0) * weight * b
 
 
-def _expansion(given: dict[str, Any], is_place: IsPlace) -> Chosen:
+def _expansion(given: Arguments, is_place: IsPlace) -> Chosen:
     return added, {"input": given["input"], "weight": given["input"], "factor": 1}
 
 

@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 
@@ -30,7 +29,7 @@ def _sums(call: Call, a: torch.Tensor, b: torch.Tensor, scales: torch.Tensor) ->
     yield "weight", (same * torch.bmm(b, b.mT)).sum((1, 2)), total
 
 
-def _holds(given: Mapping[str, Any]) -> bool:
+def _holds(given: Mapping[str, object]) -> bool:
     """Return whether the gradient is plain: `max_norm` changes the table, `scale_grad_by_freq` mixes samples."""
     return given.get("max_norm") is None and not given.get("scale_grad_by_freq") and not given.get("sparse")
 
@@ -76,7 +75,7 @@ def _bag_along(call: Call, b: torch.Tensor, values: Mapping[str, torch.Tensor]) 
     return (values["weight"][a] * reached).sum((1, 2))
 
 
-def _bag_holds(given: Mapping[str, Any]) -> bool:
+def _bag_holds(given: Mapping[str, object]) -> bool:
     return _holds(given) and given.get("mode", "mean") in ("sum", "mean")
 
 

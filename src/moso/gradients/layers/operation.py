@@ -19,8 +19,12 @@ Rows = tuple[int, int]
 Each = Iterator[tuple[str, torch.Tensor]]
 # Role of a parameter, squared norms of its per-sample gradients, ``[batch]``, and the gradient of the whole batch.
 Sums = Iterator[tuple[str, torch.Tensor, torch.Tensor]]
+# A function of PyTorch with its arguments, of every kind: by position, and by name.
+Function = Callable[..., Any]
+Positional = tuple[Any, ...]
+Arguments = dict[str, Any]
 # Returns whether an argument of a call is a parameter, or derived from parameters.
-IsPlace = Callable[[Any], bool]
+IsPlace = Callable[[object], bool]
 # Scalars of per-sample gradients that exist at one time: few enough for a processor's cache, enough to hide the
 # overhead per kernel.
 AT_ONCE = 1 << 20
@@ -139,11 +143,11 @@ class Operation:
     along: Callable[[Call, torch.Tensor, Mapping[str, torch.Tensor]], torch.Tensor] = field(default=_alike)
     roles: tuple[str, ...] = ("weight", "bias")
     renamed: Mapping[str, str] = field(default_factory=dict)
-    choose: "Callable[[dict[str, Any], IsPlace], tuple[Operation, dict[str, Any]] | None] | None" = None
+    choose: "Callable[[Arguments, IsPlace], tuple[Operation, Arguments] | None] | None" = None
 
     def bind(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], is_place: "IsPlace"
-    ) -> "tuple[Operation, dict[str, Any]] | None":
+        self, args: Positional, kwargs: Mapping[str, Any], is_place: "IsPlace"
+    ) -> "tuple[Operation, Arguments] | None":
         """Return the operation that a call amounts to, and its arguments by name; None without a closed form."""
         given = dict(zip(self.arguments, args, strict=False))
         given.update({self.renamed.get(name, name): value for name, value in kwargs.items()})

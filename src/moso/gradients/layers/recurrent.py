@@ -14,12 +14,14 @@ from typing import Any
 
 import torch
 
+from moso.gradients.layers.operation import Function
+
 # Replaces `F.linear(x, weight, bias)` by a watched call.
 Linear = Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None], torch.Tensor]
 # Returns zeros ``[steps, samples, width]`` whose gradient belongs to the linear map of inputs that are filled in later.
 Collect = Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None, torch.Tensor], torch.Tensor]
 
-_GATES: dict[Callable[..., Any], int] = {torch.lstm: 4, torch.gru: 3, torch.rnn_tanh: 1, torch.rnn_relu: 1}
+_GATES: dict[Function, int] = {torch.lstm: 4, torch.gru: 3, torch.rnn_tanh: 1, torch.rnn_relu: 1}
 RECURRENT = frozenset(_GATES)
 
 
@@ -37,7 +39,7 @@ class Unrolled:
         packed: Whether the input is a packed sequence.
     """
 
-    function: Callable[..., Any]
+    function: Function
     linear: Linear
     collect: Collect
     hold: Callable[[Any], Any]
@@ -107,7 +109,7 @@ class Unrolled:
 
 
 def unrolled(
-    function: Callable[..., Any],
+    function: Function,
     linear: Linear,
     collect: Collect,
     hold: Callable[[Any], Any],

@@ -6,7 +6,7 @@ gradient is therefore that of a convolution whose input is `b` and whose output 
 
 import torch
 
-from moso.gradients.layers.convolution import weight_gradient
+from moso.gradients.layers.convolution import per_sample_weight
 from moso.gradients.layers.operation import Call, Each, Operation
 
 
@@ -17,15 +17,8 @@ def _split(call: Call, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 def _each(call: Call, a: torch.Tensor, b: torch.Tensor) -> Each:
     if "bias" in call.places:
         yield "bias", b.flatten(3).sum((1, 3))
-    if "weight" not in call.places:
-        return
-    (batch, images), weight = a.shape[:2], call.given["weight"].detach()
-    apart = weight.to(b.dtype).expand(batch * images, *weight.shape).flatten(0, 1)
-    gradients = weight_gradient(
-        call, b.reshape(1, -1, *b.shape[3:]), a.reshape(1, -1, *a.shape[3:]), apart, batch * images
-    )
-    own = gradients.view(batch, images, *weight.shape)
-    yield "weight", own.sum(1) if images > 1 else own[:, 0]
+    if "weight" in call.places:
+        yield "weight", per_sample_weight(call, b, a)
 
 
 transposed_convolution = Operation(

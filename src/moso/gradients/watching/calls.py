@@ -21,12 +21,13 @@ from moso.gradients.layers import OPERATIONS, Call, Layout, Operation, Place, Ro
 from moso.gradients.layers.attention import attention
 from moso.gradients.layers.elementwise import DIVISIONS, OVERWRITING, added, multiplied
 from moso.gradients.layers.linear import linear
+from moso.gradients.layers.operation import Arguments, Function, Positional
 from moso.gradients.layers.recurrent import RECURRENT, unrolled
 from moso.gradients.watching.folding import Fold, folded_arguments
 from moso.gradients.watching.owners import FOLLOWED, Owners
 from moso.gradients.watching.visits import Visit, Visitor, watched
 
-Signature = dict[str, tuple[Any, ...]]
+Signature = dict[str, tuple[object, ...]]
 _T = torch.Tensor
 # Functions whose backward pass preserves the norm of a gradient.
 _PROPERTY = type(_T.__dict__.get("shape", vars(torch._C.TensorBase)["shape"]).__get__)
@@ -40,7 +41,7 @@ _ISOMETRIES: frozenset[Any] = frozenset(
 )  # fmt: skip
 
 
-_NOTHING: dict[str, Any] = {}
+_NOTHING: Arguments = {}
 
 
 class Watching(TorchFunctionMode):
@@ -103,7 +104,7 @@ class Watching(TorchFunctionMode):
         self._alive: list[Any] = list(parameters.values())
 
     def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self, func: Function, types: object, args: Positional = (), kwargs: Arguments | None = None
     ) -> Any:
         """Run every function, and watch the calls in which parameters meet samples."""
         kwargs = kwargs or {}
@@ -149,7 +150,7 @@ class Watching(TorchFunctionMode):
             return output
         return self._derive(func, output, touched, args)
 
-    def _masked_attention(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
+    def _masked_attention(self, args: Positional, kwargs: Arguments) -> torch.Tensor:
         """Run attention whose mask is derived from parameters: broadcast the mask to every sample and watch that."""
         named = {**dict(zip(("query", "key", "value", "attn_mask"), args, strict=False)), **kwargs}
         mask, query = named["attn_mask"], named["query"]
@@ -164,7 +165,7 @@ class Watching(TorchFunctionMode):
             named.pop("query"), named.pop("key"), named.pop("value"), named.pop("attn_mask"), *rest, **named
         )
 
-    def _forget_overwritten(self, func: Any, args: tuple[Any, ...], output: Any) -> None:
+    def _forget_overwritten(self, func: Function, args: Positional, output: Any) -> None:
         """Remove a tensor that samples were written into from the constants and places."""
         if func is _T.__setitem__:
             output = args[0]
@@ -189,7 +190,7 @@ class Watching(TorchFunctionMode):
         for tensor in _tensors((output,), {}):
             self._constants[id(tensor)] = tensor
 
-    def _derive(self, func: Any, output: Any, touched: list[Place], args: tuple[Any, ...]) -> Any:
+    def _derive(self, func: Function, output: Any, touched: list[Place], args: Positional) -> Any:
         """Record tensors that were derived from parameters alone."""
         names = tuple(dict.fromkeys(name for place in touched for name in place.names))
         keeps = func in _ISOMETRIES or (func is _T.__getitem__ and _is_plain_index(args[1]))
@@ -202,7 +203,7 @@ class Watching(TorchFunctionMode):
                 self._constants[id(tensor)] = tensor
         return output
 
-    def _grows(self, touched: list[Place], func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    def _grows(self, touched: list[Place], func: Function, args: Positional, kwargs: Arguments) -> bool:
         """Return whether a call with constants alone has one output per sample, as a position table may have."""
         name = touched[0].name
         if self.growing is not None:
@@ -214,9 +215,7 @@ class Watching(TorchFunctionMode):
             self.grown.add(name)
         return grows
 
-    def _seen(
-        self, operation: Operation, given: dict[str, Any], func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
+    def _seen(self, operation: Operation, given: Arguments, func: Function, args: Positional, kwargs: Arguments) -> Any:
         places = {role: self.places[id(given[role])] for role in operation.roles if id(given.get(role)) in self.places}
         if not places:
             return func(*args, **kwargs)
@@ -229,7 +228,7 @@ class Watching(TorchFunctionMode):
         return self._met(operation, func, args, kwargs, given, output)
 
     def _met(
-        self, operation: Operation, func: Any, args: Any, kwargs: Any, given: dict[str, Any], output: torch.Tensor
+        self, operation: Operation, func: Function, args: Any, kwargs: Any, given: Arguments, output: torch.Tensor
     ) -> torch.Tensor:
         """Watch the output of a call that has a closed form."""
         places = {role: self.places[id(given[role])] for role in operation.roles if id(given.get(role)) in self.places}
@@ -246,7 +245,7 @@ class Watching(TorchFunctionMode):
         return result
 
     def _watch(
-        self, operation: Operation, func: Any, given: dict[str, Any], places: dict[str, Place], output: torch.Tensor,
+        self, operation: Operation, func: Function, given: Arguments, places: dict[str, Place], output: torch.Tensor,
         layout: Layout | None = None, rows: torch.Tensor | None = None, filled_later: bool = False,
     ) -> torch.Tensor:  # fmt: skip
         self.uses.update(places.values())
@@ -272,7 +271,7 @@ class Watching(TorchFunctionMode):
             self.shapes.setdefault(name, []).append(output.shape)
         return names
 
-    def _with_norm(self, fold: Fold, func: Any, given: dict[str, Any], places: dict[str, Place]) -> torch.Tensor:
+    def _with_norm(self, fold: Fold, func: Function, given: Arguments, places: dict[str, Place]) -> torch.Tensor:
         given = folded_arguments(fold, {name: _detached(value) for name, value in given.items()}, self.values)
         output = func(**{name: value for name, value in given.items() if name in folded_convolution.arguments})
         named = {"norm_weight": fold.weight, "norm_bias": fold.bias, "own_bias": fold.before}
@@ -312,7 +311,7 @@ class Watching(TorchFunctionMode):
         self._alive.append(part)
         return part
 
-    def _recurrent(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.Tensor, ...] | None:
+    def _recurrent(self, func: Function, args: Positional, kwargs: Arguments) -> tuple[torch.Tensor, ...] | None:
         if not any(id(tensor) in self.places for tensor in _tensors(args, kwargs)):
             return None
         packed = len(args) == 9 and isinstance(args[3], list | tuple)
@@ -348,7 +347,7 @@ class Watching(TorchFunctionMode):
 
     def signature(self) -> Signature:
         """Return the output shapes of each parameter's calls, independent of the number of samples."""
-        found = {}
+        found: Signature = {}
         for name, shapes in self.shapes.items():
             second = self.layouts.get(name) == "second"
             found[name] = tuple(

@@ -18,8 +18,10 @@ import torch
 import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
+from moso.batch import Batch
 from moso.gradients.layers import OPERATIONS
 from moso.gradients.layers.convolution import convolution, forms_gradients
+from moso.gradients.layers.operation import Arguments, Function, Positional
 from moso.gradients.point import Point, Tensors
 
 _ARGUMENTS = OPERATIONS[F.batch_norm].arguments
@@ -44,7 +46,7 @@ class Fold:
         return [name for name in (self.weight, self.bias, self.before) if name is not None]
 
 
-def folds_of(point: Point, probe: Any) -> dict[str, Fold]:
+def folds_of(point: Point, probe: Batch) -> dict[str, Fold]:
     """Return the batch-norm behind each convolution, by the name of the convolution's weight.
 
     Args:
@@ -57,7 +59,7 @@ def folds_of(point: Point, probe: Any) -> dict[str, Fold]:
     return {name: fold for name, fold in finding.folds.items() if finding.uses[name] == 1}
 
 
-def _arguments(names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+def _arguments(names: tuple[str, ...], args: Positional, kwargs: Arguments) -> Arguments:
     return {**dict(zip(names, args, strict=False)), **kwargs}
 
 
@@ -70,7 +72,7 @@ class _Finding(TorchFunctionMode):
         self._outputs: dict[int, tuple[str, str | None, bool, torch.Tensor]] = {}
 
     def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self, func: Function, types: object, args: Positional = (), kwargs: Arguments | None = None
     ) -> Any:
         output = func(*args, **(kwargs or {}))
         if OPERATIONS.get(func) is convolution:
@@ -112,7 +114,7 @@ def _bias(name: str) -> str:
     return f"{name} folded"  # no parameter's name has a space
 
 
-def folded_arguments(fold: Fold, given: Mapping[str, Any], values: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+def folded_arguments(fold: Fold, given: Mapping[str, Any], values: Mapping[str, torch.Tensor]) -> Arguments:
     """Return the arguments of a convolution with its batch-norm folded in, and what its closed form needs besides."""
     plain, own = given["weight"], given.get("bias")
     inverse = torch.rsqrt(values[fold.variance] + fold.epsilon)
@@ -133,7 +135,7 @@ class Folding(TorchFunctionMode):
         self._done: dict[int, torch.Tensor] = {}
 
     def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self, func: Function, types: object, args: Positional = (), kwargs: Arguments | None = None
     ) -> Any:
         """Run every function unchanged, except convolutions and the batch-norms behind them."""
         kwargs = kwargs or {}
@@ -145,7 +147,7 @@ class Folding(TorchFunctionMode):
                 return done
         return func(*args, **kwargs)
 
-    def _convolve(self, func: Any, given: dict[str, Any]) -> torch.Tensor:
+    def _convolve(self, func: Function, given: Arguments) -> torch.Tensor:
         bias, image = self.biases.get(id(given["weight"])), given["input"]
         if image.ndim == 4:
             image = image.contiguous(memory_format=torch.channels_last)

@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from moso.batch import Batch
+from moso.gradients.layers.operation import Arguments, Function, Positional
 from moso.gradients.losses import Collated, leaves
 
 _T = torch.Tensor
@@ -62,7 +64,7 @@ class Owners:
         return None
 
     def follow(
-        self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[torch.Tensor], output: Any
+        self, func: Function, args: Positional, kwargs: Arguments, tensors: list[torch.Tensor], output: Any
     ) -> None:
         """Observe a call without parameters, which may select rows or preserve the rows of its arguments."""
         if func not in FOLLOWED and not self._rows:
@@ -98,7 +100,7 @@ class Owners:
         order = torch.arange(int(sizes[0]), device=data.device)
         return torch.cat([order[:size] for size in sizes.tolist()])
 
-    def _pack(self, args: tuple[Any, ...], output: Any) -> None:
+    def _pack(self, args: Positional, output: Any) -> None:
         data, sizes = output
         known = self._ordered.get(id(args[0]))
         order = torch.arange(int(sizes[0])) if known is None else known[1]
@@ -129,7 +131,7 @@ class Owners:
                 self.mark(output, rows)
 
 
-def told_owners(batch: Any) -> list[torch.Tensor]:
+def told_owners(batch: Batch) -> list[torch.Tensor]:
     """Return the tensors of a batch that look like row owners, such as `batch` of PyTorch Geometric's graphs.
 
     These are ascending integers that contain every sample number. Like everything else, the guess is compared with

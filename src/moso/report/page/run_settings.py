@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from moso.analysis.wording import count_of, percent
 from moso.configuration import CUSTOM
-from moso.report.wording import count_of, percent
+from moso.results.manifest import DataNote
 from moso.results.reading import Run
 
 Rows = list[tuple[str, str]]
@@ -68,7 +69,7 @@ def settings(run: Run) -> list[tuple[str, Rows]]:
     return [("Data", data), ("Scoring and proof", method), ("Machine and versions", machine)]
 
 
-def _input(described: dict[str, Any]) -> str:
+def _input(described: DataNote) -> str:
     size = " x ".join(str(size) for size in described["shape"])
     words = described["vocabulary"]
     return size if words is None else f"{size} tokens, of {words:,} known"

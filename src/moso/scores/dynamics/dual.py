@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from moso.evidence_kinds.training_dynamics import DYNAMICS
-from moso.scores.dynamics.windows import over_samples, shortened, windows
+from moso.scores.dynamics.windows import mean_over_windows, over_samples
 from moso.scores.score import Score, ScoreInput
 from moso.settings import Settings
 
@@ -37,23 +37,17 @@ class DualSettings(Settings):
 
 
 def dual(probability: NDArray[np.float64], window: int = 10) -> NDArray[np.float64]:
-    """Compute the score of each sample.
+    """Compute the score of each sample, shape ``[samples]``.
 
     Args:
         probability: Probability of the label in each epoch, shape ``[epochs, samples]``.
         window: Epochs per window; shortened to half of the epochs if there are fewer than two windows.
 
-    Returns:
-        Scores, shape ``[samples]``.
-
     Example:
         >>> dual(np.array([[0.0, 0.5], [1.0, 0.5], [0.0, 0.5]]), window=2).round(4)
         array([0.3536, 0.    ])
     """
-    length = shortened(window, len(probability))
-    starts = len(probability) - length + 1
-    parts = [(1 - part.mean(axis=0)) * part.std(axis=0, ddof=1) for part in windows(probability, length, starts)]
-    return np.asarray(np.mean(parts, axis=0))
+    return mean_over_windows(probability, window, lambda part: (1 - part.mean(axis=0)) * part.std(axis=0, ddof=1))
 
 
 def mean_probability(given: ScoreInput, settings: DualSettings) -> NDArray[np.float64]:

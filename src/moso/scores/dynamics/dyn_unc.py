@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from moso.evidence_kinds.training_dynamics import DYNAMICS
-from moso.scores.dynamics.windows import over_samples, shortened, windows
+from moso.scores.dynamics.windows import mean_over_windows, over_samples
 from moso.scores.score import Score, ScoreInput
 from moso.settings import Settings
 
@@ -32,22 +32,17 @@ class DynUncSettings(Settings):
 
 
 def dynamic_uncertainty(probability: NDArray[np.float64], window: int = 10) -> NDArray[np.float64]:
-    """Compute the score of each sample.
+    """Compute the score of each sample, shape ``[samples]``.
 
     Args:
         probability: Probability of the label in each epoch, shape ``[epochs, samples]``.
         window: Epochs per window; shortened to half of the epochs if there are fewer than two windows.
 
-    Returns:
-        Scores, shape ``[samples]``.
-
     Example:
         >>> dynamic_uncertainty(np.array([[0.0, 0.5], [1.0, 0.5], [0.0, 0.5]]), window=2).round(4)
         array([0.7071, 0.    ])
     """
-    length = shortened(window, len(probability))
-    parts = [part.std(axis=0, ddof=1) for part in windows(probability, length, len(probability) - length)]
-    return np.asarray(np.mean(parts, axis=0))
+    return mean_over_windows(probability, window, lambda part: part.std(axis=0, ddof=1), with_last=False)
 
 
 def _compute(given: ScoreInput, settings: DynUncSettings) -> NDArray[np.float64]:

@@ -5,16 +5,17 @@ epochs.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from moso.columns import Array
 
 CHUNK = 65_536
 OfSamples = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 
-def over_samples(column: NDArray[Any], of: OfSamples, chunk: int = CHUNK) -> NDArray[np.float64]:
+def over_samples(column: Array, of: OfSamples, chunk: int = CHUNK) -> NDArray[np.float64]:
     """Apply `of` to chunks of samples and concatenate the results.
 
     Args:
@@ -52,3 +53,23 @@ def windows(rows: NDArray[np.float64], length: int, starts: int) -> Iterator[NDA
         [[0.0, 1.0], [1.0, 2.0], [2.0, 3.0]]
     """
     return (rows[start : start + length] for start in range(max(1, starts)))
+
+
+def mean_over_windows(
+    rows: NDArray[np.float64], window: int, of: OfSamples, with_last: bool = True
+) -> NDArray[np.float64]:
+    """Return the mean of a statistic over all windows of epochs, shape ``[some]``.
+
+    Args:
+        rows: One column of the dynamics, shape ``[epochs, some]``.
+        window: Epochs per window, `shortened` for short trainings.
+        of: Maps a window ``[length, some]`` to ``[some]``.
+        with_last: Whether the window that ends with the last epoch counts.
+
+    Example:
+        >>> mean_over_windows(np.array([[0.0], [1.0], [5.0]]), 2, lambda part: part.mean(axis=0))
+        array([1.75])
+    """
+    length = shortened(window, len(rows))
+    starts = len(rows) - length + int(with_last)
+    return np.asarray(np.mean([of(part) for part in windows(rows, length, starts)], axis=0))

@@ -22,7 +22,6 @@ problems. The solver is ours.
 """
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +61,7 @@ def opt(problem: Problem, settings: OptSettings) -> NDArray[np.int64]:
 
 
 def select_fixed_size(
-    influences: Any, budget: int, seed: int = 0, *, passes: int = 5, kicks: int = 4, block: int = KEPT
+    influences: object, budget: int, seed: int = 0, *, passes: int = 5, kicks: int = 4, block: int = KEPT
 ) -> NDArray[np.int64]:
     """Return the ascending positions of the `budget` kept samples; the removed samples move the parameters little.
 
@@ -91,7 +90,7 @@ def select_fixed_size(
 
 
 def select_fixed_bound(
-    influences: Any,
+    influences: object,
     bound: float,
     seed: int = 0,
     *,
@@ -144,7 +143,7 @@ def select_fixed_bound(
     return np.sort(best)
 
 
-def distance_moved(influences: Any, kept: NDArray[np.int64]) -> float:
+def distance_moved(influences: object, kept: NDArray[np.int64]) -> float:
     """Return how far removing all samples but `kept` moves the parameters: the norm of the sum of their influences.
 
     Args:
@@ -164,7 +163,7 @@ def distance_moved(influences: Any, kept: NDArray[np.int64]) -> float:
     return float(np.linalg.norm(total))
 
 
-def _problem(influences: Any, seed: int) -> Problem:
+def _problem(influences: object, seed: int) -> Problem:
     rows = Features(influences)
     rows.check_finite()
     return Problem(np.zeros(len(rows)), len(rows), rows={"influences": rows}, seed=seed)

@@ -1,0 +1,11 @@
+"""What passes through without being looked into: batches and items of the user's own structure.
+
+A batch is whatever a data set's view (or the user's collate function) returns for some samples: a pair of tensors, a
+dictionary, nested tuples, an object of the user's. Only the user's loss and network look inside, and neither is typed,
+so the type of a batch is `Any`; the two names say where that is meant.
+"""
+
+from typing import Any
+
+Batch = Any
+Item = Any

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from moso.errors import MosoError
     from moso.evidence import Dynamics, Estimator, Recorder, Trajectory, TrajectoryPoint
     from moso.gradients import Loss, Risk, SampleRisk
+    from moso.integrations.scikit_learn import MosoSelector
     from moso.methods import Method
     from moso.progress import Progress
     from moso.results import Run
@@ -49,6 +50,7 @@ _HOMES = {
     "MosoError": "moso.errors",
     **dict.fromkeys(("Dynamics", "Estimator", "Recorder", "Trajectory", "TrajectoryPoint"), "moso.evidence"),
     **dict.fromkeys(("Loss", "Risk", "SampleRisk"), "moso.gradients"),
+    "MosoSelector": "moso.integrations.scikit_learn",
     "Method": "moso.methods",
     "Progress": "moso.progress",
     "Run": "moso.results",
@@ -81,6 +83,7 @@ __all__ = [
     "Loss",
     "Method",
     "MosoError",
+    "MosoSelector",
     "MultiLabel",
     "OwnTask",
     "PerSample",

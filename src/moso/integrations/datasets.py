@@ -83,9 +83,8 @@ def kept_rows(dataset: Dataset, kept: Sequence[int] | NDArray[np.int64], *, flat
 
 def _check_split(dataset: Any) -> None:
     if isinstance(dataset, DatasetDict | IterableDatasetDict):
-        raise errors.WrongType(
-            f"a {type(dataset).__name__} was given; give one of its splits, such as dataset[{next(iter(dataset), '')!r}]"
-        )
+        split = next(iter(dataset), "train")
+        raise errors.WrongType(f"a {type(dataset).__name__} was given; give one of its splits, dataset[{split!r}]")
     if isinstance(dataset, IterableDataset):
         raise errors.WrongType(
             "an IterableDataset has no rows by position; write it out with "

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from moso import errors
-from moso.api import Combination
 from moso.api import score as score_samples
+from moso.api.trajectory_scores import Combination
 from moso.evidence import Trajectory
 from moso.integrations.needed import needed
 from moso.integrations.recording import Recording

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
+from moso.analysis.live_scalars import Scalars
 from moso.analysis.run_status import StageStatus, Status
 from moso.analysis.run_status import status as standing
-from moso.analysis.live_scalars import Scalars
 from moso.cli.flags import RunArgument
 from moso.results.directory import RunDirectory
 

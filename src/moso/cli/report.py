@@ -13,10 +13,20 @@ MaxMegabytes = Annotated[
 ]
 
 
-def report(run: RunArgument, max_mb: MaxMegabytes = MAX_MEGABYTES, quiet: Quiet = False) -> None:
+Against = Annotated[
+    str | None,
+    typer.Option(
+        "--against", metavar="RUN", help="another run over the same samples, to compare with", show_default=False
+    ),
+]
+
+
+def report(
+    run: RunArgument, against: Against = None, max_mb: MaxMegabytes = MAX_MEGABYTES, quiet: Quiet = False
+) -> None:
     """Write report.html, a page that opens offline, from what the run has."""
     opened = Run.open(run)
-    path = write_report(opened, max_mb)
+    path = write_report(opened, max_mb, None if against is None else Run.open(against))
     opened.directory.push(path)
     if not quiet:
         typer.echo(opened.directory.named(path))

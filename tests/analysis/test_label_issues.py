@@ -134,7 +134,7 @@ def test_without_the_truth_there_are_suspects_and_no_detection(tmp_path):
 def test_what_cannot_be_asked_is_one_sentence(noisy, tmp_path):
     with pytest.raises(MosoError, match="unknown order of suspects 'mosso'; nearest: moso"):
         find_label_issues(noisy, order="mosso")
-    with pytest.raises(MosoError, match=r"seed 7 is none of this run's seeds \(0\)"):
+    with pytest.raises(MosoError, match=r"seed 7 is not a seed of this run \(0\)"):
         find_label_issues(noisy, seed=7)
     with pytest.raises(MosoError, match="no out-of-sample predictions"):
         find_label_issues(scored(tmp_path / "without", predictions=False, epochs=2, model="mlp-w8"))

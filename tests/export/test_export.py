@@ -209,7 +209,7 @@ def test_numbers_keep_their_names_and_values(tmp_path):
     assert (written["width"].to_numpy() == columns["width"][ids]).all()
     again = open_dataset(f"parquet:{tmp_path / 'out.parquet'}", test_share=0)
     assert again.train.shape == (2,)
-    with pytest.raises(MosoError, match="the inputs are no pictures"):
+    with pytest.raises(MosoError, match="the inputs are not pictures"):
         export_kept(run, tmp_path / "out", form="folder", **PICK)
     assert not (tmp_path / "out").exists()
 
@@ -310,7 +310,7 @@ def test_data_that_changed_is_refused(tmp_path):
         ("kept.csv", {"with_test": True}, "--with-test belongs to parquet-data, folder and text"),
         ("kept.npy", {"link": True}, "--link belongs to format folder"),
         ("kept.parquet", {"form": "parquet-data", "with_test": True}, "give a folder instead"),
-        ("kept.csv", {"seed": 7}, "seed 7 is none of this run's seeds"),
+        ("kept.csv", {"seed": 7}, "seed 7 is not a seed of this run"),
         ("kept.csv", {"ratio": 0.3}, "no selection fits"),
         ("kept.csv", {"method": None, "selector": None}, "2 selections fit; say which"),
         ("out", {"form": "folder", "link": True}, "--link needs image files to point to"),

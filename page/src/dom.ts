@@ -40,7 +40,7 @@ export function s<K extends keyof SVGElementTagNameMap>(
 /** A choice from a list; a group begins where an option names another one than the option before. */
 export function select(
   label: string,
-  options: { value: string; text: string; group?: string }[],
+  options: { value: string; text: string; group?: string; title?: string }[],
   value: string,
   change: (value: string) => void,
 ): HTMLLabelElement {
@@ -53,7 +53,7 @@ export function select(
       parent = group === undefined ? box : h("optgroup", { label: group });
       if (parent !== box) box.append(parent);
     }
-    parent.append(h("option", { value: option.value, selected: option.value === value }, option.text));
+    parent.append(h("option", { value: option.value, selected: option.value === value, title: option.title || null }, option.text));
   }
   return h("label", { class: "field" }, h("span", {}, label), box);
 }

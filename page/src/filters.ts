@@ -7,11 +7,13 @@ export interface Filters {
   label: number | null;
   predicted: number | null;
   partition: number | null;
-  doubt: "all" | "doubted" | "disagrees" | "suspected" | "drawn" | "none";
+  doubt: "all" | "doubted" | "disagrees" | "suspected" | "drawn" | "likely" | "none";
+  /** Near-duplicates, outliers, or copies of test samples. */
+  issue: "all" | "duplicates" | "outliers" | "copied";
   low: number | null;
   high: number | null;
   search: string;
-  /** Samples chosen in a scatter plot. */
+  /** Samples chosen in a plot or list. */
   brush: Uint8Array | null;
   /** What another pair keeps, and whether that is asked for or its contrary. */
   other: { name: string; kept: Uint8Array; keeps: boolean } | null;
@@ -26,6 +28,7 @@ export function noFilters(): Filters {
     predicted: null,
     partition: null,
     doubt: "all",
+    issue: "all",
     low: null,
     high: null,
     search: "",
@@ -44,9 +47,13 @@ export function filtered(model: Model, order: Uint32Array, score: Float64Array):
     if (f.doubt === "doubted") return model.doubted(one);
     if (f.doubt === "disagrees") return model.disagrees(one);
     if (f.doubt === "suspected") return model.suspected?.[one] === 1;
+    if (f.doubt === "likely") return model.likely?.[one] === 1;
     if (f.doubt === "drawn") return drawn?.[one] === 1;
     return !model.doubted(one);
   };
+  const issues = model.issues;
+  const issue =
+    f.issue === "all" || !issues ? null : { duplicates: issues.groups, outliers: issues.outliers, copied: issues.copied }[f.issue];
   const found = new Uint32Array(order.length);
   let count = 0;
   for (let i = 0; i < order.length; i++) {
@@ -62,6 +69,7 @@ export function filtered(model: Model, order: Uint32Array, score: Float64Array):
     if (f.decided && !decisions.has(one)) continue;
     if (f.pictured && !model.pictures.has(one)) continue;
     if (f.doubt !== "all" && !doubt(one)) continue;
+    if (issue && !issue[one]) continue;
     if (wanted && !model.idOf(one).toLowerCase().includes(wanted)) continue;
     found[count++] = one;
   }

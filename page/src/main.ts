@@ -1,4 +1,4 @@
-/** The page: five views of one run, and the bar they share. */
+/** The page: the views of one run, and the bar they share. */
 
 import { selectionBar } from "./bar";
 import { paintAll } from "./charts/frame";
@@ -9,6 +9,8 @@ import { InFile, Served } from "./source";
 import { themeButton } from "./theme";
 import type { About } from "./types";
 import { ClassesView } from "./views/classes";
+import { IssuesView } from "./views/issues";
+import { MapView } from "./views/map";
 import { MethodsView } from "./views/methods";
 import { overview } from "./views/overview";
 import { samplesView } from "./views/samples";
@@ -28,6 +30,8 @@ const show = (name: string): void => {
 const views: View[] = [
   overview(model),
   samplesView(model),
+  new MapView(model, show),
+  new IssuesView(model, show),
   new ClassesView(model, show),
   new MethodsView(model, show),
   trainingView(model),

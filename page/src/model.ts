@@ -18,6 +18,15 @@ export interface Expected {
   measured: boolean;
 }
 
+/** What neighbours in feature space say of every sample. */
+export interface Issues {
+  /** Number of the group of near-duplicates, from 1; 0 for none. */
+  groups: Numbers;
+  outliers: Numbers;
+  /** How many test samples are near-duplicates of a sample; null where test data has no features. */
+  copied: Numbers | null;
+}
+
 type Change = "loaded" | "kept" | "shown" | "picked" | "opened";
 
 export class Model {
@@ -36,6 +45,10 @@ export class Model {
   partitions: Numbers | null = null;
   drawn: Numbers | null = null;
   suspected: Numbers | null = null;
+  /** Whether a label is likely wrong, by networks that did not train on the sample. */
+  likely: Numbers | null = null;
+  /** Near-duplicates and outliers, once they were asked for. */
+  issues: Issues | null = null;
   sourceLabels: Numbers | null = null;
   predicted: Numbers | null = null;
   labelProbability: Numbers | null = null;
@@ -74,13 +87,14 @@ export class Model {
   async load(): Promise<void> {
     if (!this.count) return;
     const optional = async (name: string) => (this.source.has(name) ? this.source.numbers(name) : null);
-    const [byId, labels, partitions, drawn, suspected, sourceLabels, predicted, high, own] = await Promise.all(
+    const [byId, labels, partitions, drawn, suspected, likely, sourceLabels, predicted, high, own] = await Promise.all(
       [
         "by-id",
         "label",
         "partition",
         "drawn",
         "suspected",
+        "likely-error",
         "source-label",
         "predicted",
         "predicted-probability",
@@ -88,7 +102,7 @@ export class Model {
       ].map(optional),
     );
     if (byId) this.byId = byId as Uint32Array;
-    Object.assign(this, { labels, partitions, drawn, suspected, sourceLabels, predicted });
+    Object.assign(this, { labels, partitions, drawn, suspected, likely, sourceLabels, predicted });
     this.predictedProbability = high;
     this.labelProbability = own;
     if (this.about.ids === "numbers") this.ids = await this.source.numbers("id");
@@ -102,11 +116,26 @@ export class Model {
     this.tell("loaded");
   }
 
-  /** A score by name. */
+  /** A score, or another column that samples are sorted by, by name. */
   async score(name: string): Promise<Float64Array> {
-    const found = (await this.source.numbers(`score/${name}`)) as Float64Array;
+    const known = this.scores.get(name);
+    if (known) return known;
+    const column = this.about.orders.includes(name) ? `order/${name}` : `score/${name}`;
+    const values = await this.source.numbers(column);
+    const found = values instanceof Float64Array ? values : Float64Array.from(values);
     this.scores.set(name, found);
     return found;
+  }
+
+  /** Read near-duplicates and outliers; null where there are none to read. */
+  async findIssues(): Promise<Issues | null> {
+    const { source } = this;
+    if (this.issues || !source.has("duplicate-group") || !source.has("outlier")) return this.issues;
+    const groups = await source.numbers("duplicate-group");
+    const outliers = await source.numbers("outlier");
+    const copied = source.has("copied-to-test") ? await source.numbers("copied-to-test") : null;
+    this.issues = { groups, outliers, copied };
+    return this.issues;
   }
 
   /** A score that has been read. */

@@ -13,7 +13,16 @@ export interface Line {
   /** The selector, with its settings behind it where they are not the usual ones. */
   key: string;
   name: string;
+  /** What the method believes, in a few words; empty for one that is not registered. */
+  description: string;
   points: Point[];
+}
+
+/** The verdict on the run, as far as the page uses it. */
+export interface Verdict {
+  tolerance: number;
+  sentences: string[];
+  class_harmed: boolean;
 }
 
 export interface Accuracy {
@@ -83,11 +92,26 @@ export interface ColumnInfo {
   scale: [number, number] | null;
 }
 
+/** What was found from features, in words; the numbers are in columns. */
+export interface FeatureNotes {
+  /** Why there are no features; empty where there are. */
+  missing: string;
+  source?: string;
+  map?: string;
+  /** Why neighbours were not searched; empty where they were. */
+  neighbours?: string;
+  duplicate_rule?: string;
+  outlier_rule?: string;
+  /** Number of test samples that training samples were compared with. */
+  tests?: number;
+}
+
 export interface About {
   mode: "file" | "served";
   version: string;
   name: string;
   headline: string;
+  verdict: Verdict;
   tally: string;
   missing: string[];
   accuracy: Accuracy | null;
@@ -108,6 +132,10 @@ export interface About {
   selections: Selection[];
   predictions: string;
   evidence: { dynamics?: string; features?: string };
+  features: FeatureNotes;
+  label_errors: { missing: string; rule?: string; order: string };
+  /** Further columns that samples can be sorted by, beside scores. */
+  orders: string[];
   training: Training | null;
   agreement: Agreement | null;
   class_accuracy: { method: string; key: string; ratio: number }[];

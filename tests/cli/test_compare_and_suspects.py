@@ -78,7 +78,7 @@ def test_a_dry_comparison_writes_nothing(done, tmp_path):
         (["--selector", "blanced"], "unknown selector 'blanced'; nearest: balanced"),
         (["--baseline", "rs3"], "unknown baseline 'rs3'; nearest: rs2"),
         (["--ratio", "1.0"], "ratio 1.0 is outside [0, 1)"),
-        (["--tolerance", "-1"], "tolerance -1.0 must be 0 or a number of points"),
+        (["--tolerance", "-1"], "tolerance = -1.0"),
         (["--scores", "scores.npy"], "--scores scores.npy: give it as NAME=FILE"),
         (["--scores", "mine=nowhere.npy"], "nowhere.npy"),
         (["--indices", "mine=nowhere.npy"], "nowhere.npy"),
@@ -134,7 +134,7 @@ def test_what_an_extra_would_add_names_the_extra(compared, done, tmp_path, monke
     for name in ("cleanlab", "cleanlab.filter", "cleanlab.rank"):
         monkeypatch.setitem(sys.modules, name, None)
     said = " ".join(done("suspects", str(compared), "--top", "3", "--out", str(tmp_path / "out")).split())
-    assert 'cleanlab is not installed; run `pip install "moso-prune[cleanlab]"`' in said
+    assert 'cleanlab is not installed; pip install "moso-prune[cleanlab]" installs it' in said
 
 
 def test_runs_without_suspects_are_refused(refused, done, compared, tmp_path):

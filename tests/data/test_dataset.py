@@ -67,7 +67,7 @@ def test_opening_twice_gives_the_same_data():
         (np.zeros((2, 1)), [0, 0.5], ("label-invalid",)),
         (np.zeros((2, 1)), [0, float("nan")], ("labels-missing",)),
         (np.zeros((2, 1)), [0, -1], ("label-invalid",)),
-        (np.zeros((2, 1)), ["a", "b"], ("label-invalid",)),
+        (np.zeros((2, 1)), [None, "b"], ("label-invalid",)),
         (np.array([["a"], ["b"]]), [0, 1], ("wrong-type",)),
     ],
 )

@@ -115,27 +115,6 @@ def test_a_baseline_that_prunes_nothing_is_never_the_best_method():
     assert best.entry.method == "moso"
 
 
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [
-        (80.0, "so it is the choice of samples that helps"),
-        (99.0, "not to prune costs no more"),
-        (90.5, "no better than"),
-    ],
-)
-def test_the_headline_says_whether_fewer_updates_would_have_done(value, said):
-    reached = {"moso": 90.5, "rs2": value, "random": 70.0}
-    rows = [*cells("full", 0.0, 95, 95.5, 96, selector="none")]
-    for method, mean in reached.items():
-        rows += cells(method, 0.5, mean - 0.3, mean, mean + 0.3, selector="none" if method == "rs2" else "balanced")
-    found = entries(rows)
-    sentence = findings.headline(findings.best_of(compared(found, 1000)), "pets", 1000)
-    assert f"As many updates without any pruning (rs2) reach {value:.1f} %" in sentence
-    assert said in sentence
-    without = [entry for entry in found if entry.method != "rs2"]
-    assert "As many updates" not in findings.headline(findings.best_of(compared(without, 1000)), "pets", 1000)
-
-
 def test_settings_are_named_only_where_they_tell_rows_apart():
     once = entries(cells("ccs", 0.5, 90, 91, parameters='{"cut": 0.1}'))
     assert [entry.name for entry in once] == ["ccs (balanced)"]

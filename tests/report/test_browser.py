@@ -160,7 +160,7 @@ def test_brushing_two_scores_filters_the_grid(browser, report, finished):
         between = (first >= x.min()) & (first <= x.max()) & (second >= y.min()) & (second <= y.max())
         assert sorted(inside) == np.flatnonzero(between).tolist()
         assert count(page) == len(inside)
-        page.click("text=from the scatter plot")
+        page.click("text=from a plot")
         settle(page)
         assert count(page) == len(first)
 

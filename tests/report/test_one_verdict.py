@@ -10,6 +10,7 @@ import pytest
 from report_runs import SETTINGS, run_to
 
 from moso.analysis.comparison import comparison
+from moso.analysis.verdict import verdict_of
 from moso.cli.printed_tables import print_summary
 from moso.experiments.cells import cells_of
 from moso.experiments.declaration import Arm, Contender
@@ -120,7 +121,11 @@ def test_the_same_estimate_interval_and_word_everywhere(run, case, capsys):
     assert experiment.endswith(" *") == bool(star)
 
     print_summary(Job.open(run.directory.root, run.configuration))
-    assert told["headline"] in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert told["headline"] in printed
+    assert all(sentence in printed for sentence in told["verdict"]["sentences"])
+    assert told["verdict"] == verdict_of(run).to_dict()
+    assert told["verdict"]["against_random"]["text"] == str(difference)
 
 
 def test_the_headline_takes_its_words_from_the_verdict(run, case):
@@ -129,6 +134,6 @@ def test_the_headline_takes_its_words_from_the_verdict(run, case):
         "better": "points above random selection of the same size (84.0 %).",
         "worse": "which is the better choice here",
         "level": "can tell from chance",
-        "unknown": "a single seed cannot tell merit from chance",
+        "unknown": "a single seed has no interval",
     }
     assert [word for word, text in said.items() if text in sentence] == [CASES[case][3]]

@@ -195,7 +195,7 @@ def test_an_evaluation_cut_short_is_counted_and_not_overstated(finished, tmp_pat
     about = Elements(render(run)).about
     assert "10 of 18 retrainings are done" in about["missing"][0]
     assert "1 to 2 seeds" in about["accuracy"]["note"]
-    assert "a single seed cannot tell merit from chance" in about["headline"]
+    assert "a single seed has no interval" in about["headline"]
 
 
 def test_names_from_data_never_become_markup(tmp_path):

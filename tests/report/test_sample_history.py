@@ -12,6 +12,7 @@ from moso.report.page.page import render
 from moso.report.page.sample_history import Nearest, sketched
 from moso.report.page.stability import stability_curve
 from moso.results import Run
+from moso.selection.feature_rows import Features
 
 
 def test_neighbours_are_those_of_brute_force_whatever_the_block():
@@ -19,25 +20,25 @@ def test_neighbours_are_those_of_brute_force_whatever_the_block():
     distances = ((rows[:, None] - rows[None]) ** 2).sum(axis=2)
     np.fill_diagonal(distances, np.inf)
     for block in (7, 64, 1000):
-        nearest = Nearest(rows, block)
+        nearest = Nearest(Features(rows), block)
         for position in (0, 63, 199):
             assert nearest(position, 5).tolist() == np.argsort(distances[position], kind="stable")[:5].tolist()
-    assert len(Nearest(rows)(0, 10_000)) == 199
+    assert len(Nearest(Features(rows))(0, 10_000)) == 199
 
 
 def test_sketches_keep_neighbours_of_features_that_vary_in_few_directions():
     draw = np.random.default_rng(0)
     rows = (draw.normal(size=(300, 5)) @ draw.normal(size=(5, 200))).astype(np.float32)
-    small = sketched(rows)
+    small = sketched(Features(rows))
     assert small.shape == (300, 32)
-    exact, rough = Nearest(rows), Nearest(small.astype(np.float32))
+    exact, rough = Nearest(Features(rows)), Nearest(Features(small))
     shared = [len({*exact(one, 10).tolist()} & {*rough(one, 10).tolist()}) for one in range(300)]
     assert np.mean(shared) > 7
-    assert (sketched(rows) == small).all()
+    assert (sketched(Features(rows)) == small).all()
 
 
 def test_features_that_are_all_alike_have_a_sketch():
-    assert (sketched(np.ones((10, 4), dtype=np.float32)) == 0).all()
+    assert (sketched(Features(np.ones((10, 4)))) == 0).all()
 
 
 def test_stability_is_one_for_steps_that_agree_and_none_for_noise():

@@ -44,7 +44,7 @@ export class FilterPanel {
       h("h2", {}, "Order"),
       choice(
         "Sorted by",
-        about.scores.map((name) => [name, name]),
+        [...about.scores, ...about.orders].map((name) => [name, name]),
         model.sort.by,
         (name) => {
           model.sort.by = name;
@@ -53,10 +53,15 @@ export class FilterPanel {
       ),
       choice(
         "First",
-        [
-          ["high", "highest: kept first"],
-          ["low", "lowest: removed first"],
-        ],
+        about.orders.includes(model.sort.by)
+          ? [
+              ["high", "highest"],
+              ["low", "lowest"],
+            ]
+          : [
+              ["high", "highest: kept first"],
+              ["low", "lowest: removed first"],
+            ],
         model.sort.descending ? "high" : "low",
         (value) => {
           model.sort.descending = value === "high";
@@ -86,6 +91,7 @@ export class FilterPanel {
           })
         : null,
       this.doubts(choice),
+      this.issues(choice),
       this.scoreRange(),
       about.partitions > 1
         ? choice(
@@ -113,7 +119,7 @@ export class FilterPanel {
               again();
             },
           },
-          `${whole(f.brush.reduce((sum, one) => sum + one, 0))} from the scatter plot ✕`,
+          `${whole(f.brush.reduce((sum, one) => sum + one, 0))} from a plot ✕`,
         ),
       );
     }
@@ -141,9 +147,10 @@ export class FilterPanel {
     choice: (name: string, options: [string, string][], value: string, set: (value: string) => void) => HTMLElement,
   ): HTMLElement | null {
     const { model } = this;
-    const { drawn, predicted, suspected, filters } = model;
-    if (!drawn && !predicted && !suspected) return null;
+    const { drawn, predicted, suspected, likely, filters } = model;
+    if (!drawn && !predicted && !suspected && !likely) return null;
     const options: [string, string][] = [["all", "all"]];
+    if (likely) options.push(["likely", "likely wrong"]);
     if (suspected) options.push(["suspected", "named by moso suspects"]);
     if (drawn) options.push(["drawn", "label drawn at random"]);
     if (suspected && drawn) options.push(["doubted", "either of these"]);
@@ -151,6 +158,24 @@ export class FilterPanel {
     if (predicted) options.push(["disagrees", "networks predict another class"]);
     return choice("Label", options, filters.doubt, (value) => {
       filters.doubt = value as typeof filters.doubt;
+    });
+  }
+
+  private issues(
+    choice: (name: string, options: [string, string][], value: string, set: (value: string) => void) => HTMLElement,
+  ): HTMLElement | null {
+    const { model } = this;
+    if (!model.source.has("duplicate-group")) return null;
+    const options: [string, string][] = [
+      ["all", "all"],
+      ["duplicates", "near-duplicates"],
+      ["outliers", "outliers"],
+    ];
+    if (model.source.has("copied-to-test")) options.push(["copied", "copied to the test data"]);
+    return choice("In feature space", options, model.filters.issue, (value) => {
+      model.filters.issue = value as typeof model.filters.issue;
+      // Served, neighbours are searched when they are first asked for.
+      if (!model.issues) void model.findIssues().then(() => model.look());
     });
   }
 

@@ -14,6 +14,7 @@ from moso.evaluation.confident_learning import confident_learning
 from moso.evaluation.detection import Detection, detection
 from moso.evaluation.label_suspects import OUT_OF_SAMPLE, Suspects, doubt, find_suspects, suspicion
 from moso.evidence import read_out_of_sample
+from moso.evidence.predictions import out_of_sample_path
 from moso.evidence_kinds.out_of_sample import check_out_of_sample
 from moso.results.originals import Originals
 from moso.results.reading import Run
@@ -74,11 +75,8 @@ def find_label_issues(
         raise errors.UnknownName(f"seed {seed} is not a seed of this run ({known})")
     table = run.table(seed)
     given, ids = table["label"].to_numpy(), table["id"].to_pylist()
-    home = run.directory.of_seed(c, seed)
-    probabilities = read_out_of_sample(home)
-    opinions = {OUT_OF_SAMPLE: doubt(probabilities, given)}
-    for name, values in run.scores(seed).items():
-        opinions[name] = suspicion(values, score_note(home, name).get("hard"))
+    probabilities = read_out_of_sample(run.directory.of_seed(c, seed))
+    opinions = {OUT_OF_SAMPLE: doubt(probabilities, given), **_score_suspicions(run, seed)}
     order = order or (BEST if BEST in opinions else OUT_OF_SAMPLE)
     if order not in opinions:
         raise unknown_name("order of suspects", order, opinions)
@@ -91,6 +89,26 @@ def find_label_issues(
     wrong = actual != given
     detections, note = _detections(opinions, given, probabilities, wrong)
     return LabelIssues(found, order, named, classes, len(given), int(wrong.sum()), detections, note)
+
+
+def label_suspicion(run: Run) -> tuple[str, NDArray[np.float64]] | None:
+    """Return the ranking that `find_label_issues` uses by default, of the first seed, from the evidence that is there.
+
+    Returns:
+        Its name and the suspicion of every sample, high means more, shape ``[samples]``; None if there is neither the
+        score `aum` nor an out-of-sample prediction.
+    """
+    scores, home = run.scores(), run.directory.root
+    if BEST in scores and np.isfinite(scores[BEST]).all():
+        return BEST, _score_suspicions(run, run.configuration.seed)[BEST]
+    if not out_of_sample_path(home).exists():
+        return None
+    return OUT_OF_SAMPLE, doubt(read_out_of_sample(home), run.table()["label"].to_numpy())
+
+
+def _score_suspicions(run: Run, seed: int) -> dict[str, NDArray[np.float64]]:
+    home = run.directory.of_seed(run.configuration, seed)
+    return {name: suspicion(values, score_note(home, name).get("hard")) for name, values in run.scores(seed).items()}
 
 
 def check_possible(run: Run) -> None:

@@ -8,18 +8,18 @@ import typer
 from moso import errors
 from moso.analysis.comparison import comparison
 from moso.analysis.estimate import estimate
+from moso.analysis.verdict import verdict_of
+from moso.analysis.wording import count_of
 from moso.cli.configuration_flags import RunSettings
 from moso.cli.executor_options import ExecutorOptions
 from moso.cli.flags import DryRun, with_flags
-from moso.cli.printed_tables import console, print_plan, print_tables
+from moso.cli.printed_tables import console, print_plan, print_tables, print_verdict
 from moso.cli.run import Out, new_job
 from moso.cli.work import working
 from moso.evaluation.baselines import BASELINES
-from moso.evaluation.tolerance import check_tolerance
 from moso.report.comparison.compare_files import write_comparison
 from moso.report.comparison.compare_tables import main_tables, tables
 from moso.report.page.page import write_report
-from moso.report.wording import count_of
 from moso.results.reading import Run
 from moso.run.stages import check_own
 from moso.run.stages import compare as carry_out
@@ -47,29 +47,27 @@ def compare(
         list[str] | None,
         typer.Option("--indices", help="NAME=FILE that lists what you keep", show_default=False),
     ] = None,
-    tolerance: Annotated[
-        float, typer.Option("--tolerance", help="points that pruning may cost when asked how much can go")
-    ] = 1.0,
     *,
     options: ExecutorOptions,
     dry_run: DryRun = False,
     settings: RunSettings,
 ) -> None:
     """Retrain on what every method keeps at every ratio, and say which did better, by how much, and at what cost."""
-    check_tolerance(tolerance)
     own = _named("--scores", scores), _named("--indices", indices)
     if target is not None and (is_address(target) or Path(target).is_dir()):
         flags = {"--scores": scores, "--indices": indices, "--out": out, "--dry-run": dry_run}
         given = [flag for flag, value in flags.items() if value]
         given += [
-            f"--{name.removesuffix('s') if isinstance(value, list) else name}" for name, value in settings.given.items()
+            f"--{name.removesuffix('s') if isinstance(value, list) else name}"
+            for name, value in settings.given.items()
+            if name != "tolerance"
         ]
         if given:
             raise errors.SettingsConflict(
                 f"{target} is a run, and its tables are made again as it is; "
                 f"{given[0].replace('_', '-')} is for a new comparison (`moso compare --out ...`)"
             )
-        _show(Run.open(target), tolerance, options.quiet)
+        _show(Run.open(target), settings.given.get("tolerance"), options.quiet)
         return
     job = new_job(None if target is None else Path(target), out, options, settings, {"baselines": list(BASELINES)})
     check_own(job, *own)
@@ -79,11 +77,12 @@ def compare(
     with working(job, options) as executor:
         carry_out(job, executor, *own)
         write_report(Run(job.directory))
-    _show(Run(job.directory), tolerance, options.quiet)
+    _show(Run(job.directory), None, options.quiet)
 
 
-def _show(run: Run, tolerance: float, quiet: bool) -> None:
-    found = comparison(run, tolerance)
+def _show(run: Run, tolerance: float | None, quiet: bool) -> None:
+    verdict = verdict_of(run, tolerance)
+    found = comparison(run, verdict.tolerance)
     if not run.manifest["stages"].get("evaluate", {}).get("complete"):
         done = count_of(len(run.evaluation()), "retraining")
         typer.echo(f"moso: notice: only {done} of {run.directory} are done; `moso evaluate` does the rest", err=True)
@@ -91,6 +90,7 @@ def _show(run: Run, tolerance: float, quiet: bool) -> None:
     run.directory.push(folder)
     if not quiet:
         print_tables(main_tables(found))
+        print_verdict(verdict)
         console().print(
             f"see {run.directory.named(folder / 'comparison.md')}, and tables and plots beside it", soft_wrap=True
         )

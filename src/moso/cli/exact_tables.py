@@ -9,13 +9,13 @@ import numpy as np
 import typer
 from rich.table import Table
 
+from moso.analysis.wording import duration
 from moso.cli.printed_tables import console
 from moso.data.samples import Samples
 from moso.evaluation.statistics import PowerLaw
 from moso.exact.cost import ExactCost
 from moso.exact.records import Setting, measured, table_of, without_nan
 from moso.exact.study import Comparison, Study
-from moso.report.wording import duration
 
 SHOWN = 5
 

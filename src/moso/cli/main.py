@@ -12,6 +12,7 @@ import typer
 from moso.cli import listing, run
 from moso.cli import stage_verbs as stages
 from moso.cli.compare import compare
+from moso.cli.embed import embed
 from moso.cli.exact import exact
 from moso.cli.explore import explore
 from moso.cli.export import export
@@ -29,7 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for verb in (run.run, run.train, stages.score, stages.select, stages.evaluate, report, explore, export, compare):
+for verb in (run.run, embed, run.train, stages.score, stages.select, stages.evaluate, report, explore, export, compare):
     app.command()(verb)
 app.command("reproduce")(reproduce_command)
 for verb in (status, suspects, exact, listing.methods, listing.models, listing.datasets):

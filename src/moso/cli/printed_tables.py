@@ -8,10 +8,10 @@ from rich.table import Table
 
 from moso.analysis.costs import costs
 from moso.analysis.estimate import Estimate
-from moso.report.page.overview import headline_of
+from moso.analysis.verdict import Verdict, verdict_of
+from moso.analysis.wording import duration
 from moso.report.run_views import ordered_lines
 from moso.report.text_table import TextTable
-from moso.report.wording import duration
 from moso.results.reading import Run
 from moso.run.job import Job
 
@@ -48,22 +48,25 @@ def print_summary(job: Job) -> None:
     for line in rows:
         if line.method == "full":
             out.print(f"all data: {line.text}")
-    out.print(headline_of(Run(job.directory)), soft_wrap=True)
-    _print_costs(out, job, ratios)
+    print_verdict(verdict_of(Run(job.directory)))
+    _print_costs(out, job)
     files = [job.directory.root / name for name in ("report.html", "selections.parquet", "scores.parquet")]
     out.print("see " + ", ".join(job.directory.named(path) for path in files if path.exists()))
 
 
-def _print_costs(out: Console, job: Job, ratios: list[float]) -> None:
+def print_verdict(verdict: Verdict) -> None:
+    """Print the verdict: the headline as one paragraph, then one line per sentence."""
+    out = console()
+    for sentence in (verdict.headline, *verdict.sentences[2:]):
+        out.print(sentence, soft_wrap=True)
+
+
+def _print_costs(out: Console, job: Job) -> None:
     spent = costs(job.directory, job.configuration)
     out.print(
         f"computation: surrogates {duration(spent.surrogates)} and scoring {duration(spent.scoring)} for one seed, "
         f"all retrainings {duration(spent.all_retrainings)}"
     )
-    for ratio in ratios:
-        after = spent.paid_after(ratio)
-        if after is not None:
-            out.print(f"removing {ratio:g} has paid for itself after {after} retraining{'s' if after > 1 else ''}")
 
 
 def print_tables(texts: Iterable[TextTable]) -> None:

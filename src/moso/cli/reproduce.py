@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from moso import errors
+from moso.analysis.wording import count_of, duration
 from moso.cli.display import showing
 from moso.cli.flags import Quiet
 from moso.cli.printed_tables import console
@@ -22,7 +23,6 @@ from moso.experiments.publish import publish_scores
 from moso.experiments.registry import EXPERIMENTS, find_experiment
 from moso.experiments.results import Results, Row
 from moso.report.experiments.experiment_page import page_name, write_index, write_page
-from moso.report.wording import count_of, duration
 
 EVERY = "all"
 

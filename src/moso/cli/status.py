@@ -11,7 +11,7 @@ import typer
 
 from moso.analysis.run_status import StageStatus, Status
 from moso.analysis.run_status import status as standing
-from moso.analysis.tensorboard import Scalars
+from moso.analysis.live_scalars import Scalars
 from moso.cli.flags import RunArgument
 from moso.results.directory import RunDirectory
 

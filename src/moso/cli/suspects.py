@@ -13,6 +13,7 @@ from moso.cli.printed_tables import console, print_tables
 from moso.cli.work import local_path, open_job, working
 from moso.configuration import CUSTOM
 from moso.evidence.predictions import out_of_sample_path
+from moso.report.page.page import PAGE, write_report
 from moso.report.suspects.suspects_files import headline, write_suspects
 from moso.report.suspects.suspects_tables import detection_text, suspects_text
 from moso.results.reading import Run
@@ -66,6 +67,9 @@ def suspects(
             gather(job, executor, frozenset({"predictions"}))
     found = find_label_issues(opened, order=order, top=top or None, labels=labels, seed=seed)
     paths = write_suspects(opened, found, out or opened.directory.root / "suspects")
+    page = opened.directory.root / PAGE
+    if out is None and page.exists():  # the page shows what was found here
+        paths.append(write_report(opened))
     opened.directory.push(*paths)
     if not options.quiet:
         print_tables([suspects_text(found, PRINTED), *([detection_text(found)] if found.detections else [])])

@@ -14,18 +14,21 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from moso import errors
+from moso.configuration.candidates import LEAST_PARTITIONS, undecided
 from moso.configuration.resolved_method import ResolvedMethod, all_needs, read_settings, resolve_method
 from moso.data.readers import MEMORY_LIMIT_BYTES
-from moso.data.sources.registry import expected_task, fitting
+from moso.data.sources.registry import expected_task, fitting, has_vectors
 from moso.errors import unknown_name
 from moso.evaluation.baselines import BASELINES, FEWER_STEPS
 from moso.evidence import MEAN_SHARE, Sampling
 from moso.evidence.estimators import IN_RUN
+from moso.evidence_kinds.label_free_embedding import INPUTS
 from moso.evidence_kinds.registry import about_classes, needed_kinds
 from moso.gradients.estimates.sketch import NUMBERS
 from moso.methods import Method, find_method, methods
+from moso.methods.auto import AUTO, CHOSEN
 from moso.scores import Form, Score
-from moso.selection import Selector, check_ratio, find_selector
+from moso.selection import Selector, check_ratio
 from moso.tasks import Classification, find_task
 from moso.training.in_run import check_in_run
 from moso.training.recipe import Match, TrainingRecipe, load_recipe, written_recipe
@@ -97,9 +100,13 @@ class Configuration(BaseModel):
     )
     early_epochs: int = Field(0, ge=0, description="epochs after which el2n and grand look; 0 = a tenth of training")
     embedding: str = Field(
-        "trained", description="features for ssp: 'trained' without labels, FILE.npy, FILE.parquet, or timm:NAME"
+        "trained",
+        description="features for ssp: 'trained' without labels, 'inputs' as they are, FILE.npy, .parquet, timm:NAME",
     )
     methods: tuple[str, ...] = ("moso", "moso-standardised", "moso-rank")
+    trial_share: float = Field(
+        1.0, gt=0, le=1, description="auto: share of the retraining's epochs for which a candidate is tried"
+    )
     selectors: tuple[str, ...] = Field((), description="how samples are chosen; without it, each method's own way")
     min_per_class: int = Field(0, ge=0, description="samples that every class keeps, or all it has")
     settings: dict[str, dict[str, Any]] = Field(
@@ -108,6 +115,12 @@ class Configuration(BaseModel):
     ratios: tuple[float, ...] = Field((0.4, 0.6, 0.8), description="shares to remove")
     baselines: tuple[str, ...] = Field(
         (), description="what is retrained beside the methods at equal cost: rs2, full-fewer-steps"
+    )
+    tolerance: float = Field(
+        1.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="points that pruning may cost, overall and in any class, to count as free",
     )
     seed: int = Field(0, ge=0, description="the first seed; the samples pruned are chosen by it")
     seeds: int = Field(3, ge=1, description="how many seeds prove it; each is the whole pipeline")
@@ -147,6 +160,8 @@ class Configuration(BaseModel):
         _settle_task(values, dataset)
         model, recipe = fitting(dataset)
         values.setdefault("model", model)
+        if has_vectors(dataset):
+            values.setdefault("embedding", INPUTS)
         # A file with a format was written by a run and holds its whole recipe; the named recipe may have changed since.
         named = None if "format" in values else load_recipe(str(values.setdefault("recipe", recipe)))
         for stage in ("surrogate", "retraining"):
@@ -242,8 +257,8 @@ class Configuration(BaseModel):
         return tomli_w.dumps({name: value for name, value in values.items() if value != ""})
 
     def digest(self) -> str:
-        """Return a short hash of all settings."""
-        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        """Return a short hash of all settings that decide what is computed; the tolerance is read afterwards."""
+        text = json.dumps(self.model_dump(mode="json", exclude={"tolerance"}), sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     def difference(self, other: "Configuration") -> list[str]:
@@ -255,14 +270,16 @@ class Configuration(BaseModel):
         """Return the (method, selector) pairs of this run, including the random baselines."""
         chosen = []
         for method in self.methods:
-            chosen += [(method, selector) for selector in (self.selectors or (self.selector_of(method),))]
+            # `auto` chooses its selector itself.
+            named = () if method == AUTO else self.selectors
+            chosen += [(method, selector) for selector in (named or (self.selector_of(method),))]
         baselines = [("random", "random"), ("random", "balanced")] if self.by_class else [("random", "random")]
         return list(dict.fromkeys([*chosen, *baselines]))
 
     def selector_of(self, method: str | Method) -> str:
         """Return the selector of a method; without classes, `top` replaces a selector that needs them."""
         own = find_method(method) if isinstance(method, str) else method
-        by_class = "labels" in find_selector(own.selector).needed()
+        by_class = "labels" in own.find_selector().needed()
         return "top" if by_class and not self.by_class and own.score is not None else own.selector
 
     def choice(
@@ -278,7 +295,10 @@ class Configuration(BaseModel):
         Raises:
             MosoError: ``unknown-name``, ``setting-invalid``.
         """
-        return resolve_method(method, selector or self.selector_of(method), self.settings, self.min_per_class, score)
+        own = find_method(method) if isinstance(method, str) else method
+        if own.name == AUTO and selector in (None, CHOSEN, CHOSEN.name):
+            return undecided(self)
+        return resolve_method(own, selector or self.selector_of(own), self.settings, self.min_per_class, score)
 
     def choices(self) -> list[ResolvedMethod]:
         """Return the pairs of this run, resolved."""
@@ -291,6 +311,11 @@ class Configuration(BaseModel):
     def problem(self, choice: ResolvedMethod) -> str | None:
         """Return one sentence on why a choice is impossible in this run, or None if it is possible."""
         needs, score = choice.needs(), choice.score
+        if choice.method == AUTO and (self.partitions < LEAST_PARTITIONS or choice.selector.name != CHOSEN.name):
+            return (
+                f"method {AUTO!r} tries candidates on partitions that no score has looked at, and finds the selector "
+                f"itself; give --partitions {LEAST_PARTITIONS} or more, and no --selector with it"
+            )
         if choice.min_per_class and not self.by_class:
             return "min_per_class counts samples of a class, but the samples have no classes"
         if choice.by_class() and not self.by_class:
@@ -320,7 +345,7 @@ class Configuration(BaseModel):
         def can_be(name: str) -> bool:
             return all(self.problem(self.choice(name, one)) is None for one in self.selectors or (None,))
 
-        found = tuple(name for name in methods() if can_be(name))
+        found = tuple(name for name in methods() if name != AUTO and can_be(name))
         if not found:
             raise errors.MethodImpossible(f"no method goes with selector {', '.join(self.selectors)} here; name others")
         return found

@@ -106,7 +106,10 @@ def resolve_method(
         "method 'herding' has no score, and selector 'top' chooses by one; ..."
     """
     found = find_method(method) if isinstance(method, str) else method
-    chosen = selector if isinstance(selector, Selector) else find_selector(selector or found.selector)
+    if selector is None or selector == found.selector:
+        chosen = found.find_selector()
+    else:
+        chosen = selector if isinstance(selector, Selector) else find_selector(selector)
     own = found.settings if chosen.name == found.selector else {}
     score = score or found.find_score()
     about_score = {} if score is None else {k: v for k, v in given.get(score.name, {}).items() if _has(score, k)}

@@ -51,7 +51,7 @@ def datasets() -> list[tuple[str, str]]:
 
     Example:
         >>> [name for name, _ in datasets()]
-        ['digits', 'diabetes', 'cifar10', 'cifar100', 'parquet:PATH', 'folder:PATH', 'text:PATH', 'hf:NAME[:CONFIG]']
+        ['digits', ..., 'folder:PATH', 'text:PATH', 'features:DIR', 'hf:NAME[:CONFIG]']
     """
     return [(source.usage, source.description) for source in SOURCES.all().values()]
 
@@ -182,7 +182,7 @@ def _as_met(given: dict[str, StoredSamples]) -> dict[str, StoredSamples]:
         readers = [one.reader.tokenised(tokenizer) for one in splits if isinstance(one.reader, TextReader)]
         splits = [replace(one, reader=reader) for one, reader in zip(splits, readers, strict=True)]
     else:
-        normalisation = Normalisation.measure(train.reader)
+        normalisation = Normalisation.measure(train.reader, one_scale=train.one_scale)
         splits = [one.normalised(normalisation) for one in splits]
     if train.task.answers_are_normalised:
         numbers = Normalisation.measure(MemoryReader(train.targets))

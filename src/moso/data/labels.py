@@ -60,15 +60,43 @@ def read_labels(spec: str, count: int, classes: Sequence[str], ids: pa.Array | N
         array([1, 0])
     """
     file, key = _split_key(spec)
-    values, own_ids = _read(file, key, classes)
-    if len(values) != count:
-        raise errors.LengthMismatch(f"label file {file} has {len(values)} labels but the data set has {count} samples")
-    if own_ids is not None and ids is not None:
-        values = values[_order(file, own_ids, ids)]
+    values = raw_labels(file, count, classes, ids, key)
     try:
         return check_labels(_as_numbers(values, classes), len(classes))
     except MosoError as problem:
         raise type(problem)(f"label file {file}: {problem}") from problem
+
+
+def raw_labels(
+    file: Path, count: int, classes: Sequence[str], ids: pa.Array | None = None, key: str | None = None
+) -> NDArray[Any]:
+    """Read the labels of a file as they are written: numbers, or texts.
+
+    Args:
+        file: The file.
+        count: Number of samples.
+        classes: Names of the classes, as far as they are known; they tell a header from a label.
+        ids: Ids of the samples, which the table's `id` column is matched against.
+        key: The array or column.
+
+    Returns:
+        One label per sample, shape `[count, ...]`.
+
+    Raises:
+        MosoError: ``file-unreadable``, ``column-missing``, ``data-ambiguous``, ``length-mismatch``, ``sample-unknown``.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp()) / "labels.csv"
+        >>> _ = file.write_text("id,label\\n1,dog\\n0,cat\\n")
+        >>> raw_labels(file, 2, [], pa.array([0, 1])).tolist()
+        ['cat', 'dog']
+    """
+    values, own_ids = _read(file, key, classes)
+    if values.ndim == 0 or len(values) != count:
+        found = len(values) if values.ndim else "no"
+        raise errors.LengthMismatch(f"label file {file} has {found} labels but the data set has {count} samples")
+    return values if own_ids is None or ids is None else values[_order(file, own_ids, ids)]
 
 
 def _split_key(spec: str) -> tuple[Path, str | None]:

@@ -6,6 +6,7 @@ A view is also a map-style dataset: `view[i]` is one sample of its first epoch.
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,7 +21,7 @@ from moso.columns import Array
 from moso.data.augment import Augmentation, pad_crop, resized_crop, resized_crop_draws
 from moso.data.readers import Reader
 from moso.randomness import generator, reseed, seeded
-from moso.tasks import Loss, fitting_task
+from moso.tasks import Loss
 from moso.tasks.task import Answers
 
 Collate = Callable[[list[Item]], Batch]
@@ -51,12 +52,13 @@ class Normalisation:
     std: tuple[float, ...] = ()
 
     @classmethod
-    def measure(cls, reader: Reader, limit: int = 50_000) -> "Normalisation":
+    def measure(cls, reader: Reader, limit: int = 50_000, *, one_scale: bool = False) -> "Normalisation":
         """Measure mean and standard deviation per channel.
 
         Args:
             reader: Inputs of the training split.
             limit: Most inputs to use, drawn by address; at most 2,000 if inputs are decoded when read.
+            one_scale: Give all channels one deviation, the root of the mean of their variances.
 
         Example:
             >>> from moso.data.readers import MemoryReader
@@ -78,6 +80,8 @@ class Normalisation:
             seen += values.shape[0] * values.shape[2]
         mean = total / seen
         std = np.sqrt(np.maximum(squares / seen - np.square(mean), 0.0))
+        if one_scale:
+            std[:] = np.sqrt(np.square(std).mean())
         std[std < 1e-6] = 1.0  # a constant channel would only amplify rounding noise when divided by its deviation
         return cls(tuple(mean.tolist()), tuple(std.tolist()))
 
@@ -92,7 +96,13 @@ class Normalisation:
         if not self.mean:
             return tensor
         shape = (1, -1, 1, 1) if inputs.ndim == 4 else (1, *inputs.shape[1:])
-        return tensor.sub_(torch.tensor(self.mean).view(shape)).div_(torch.tensor(self.std).view(shape))
+        mean, std = self._tensors
+        return tensor.sub_(mean.view(shape)).div_(std.view(shape))
+
+    @cached_property
+    def _tensors(self) -> tuple[torch.Tensor, torch.Tensor]:
+        # Made once: for a thousand features, making them per batch takes half as long as a step of a linear network.
+        return torch.tensor(self.mean), torch.tensor(self.std)
 
 
 @dataclass(frozen=True)
@@ -137,7 +147,7 @@ class StoredView:
                 picture = self.reader.picture(position)
                 if picture is None:
                     raise errors.PicturesRequired(
-                        "augmentation 'resized-crop-flip' needs pictures; give --augmentation none for other inputs"
+                        "augmentation 'resized-crop-flip' needs pictures; other inputs take augmentation 'none'"
                     )
                 rows.append(resized_crop(picture, self.reader.shape, own))
             inputs = np.stack(rows)
@@ -146,7 +156,7 @@ class StoredView:
             if self.augmentation != "none":
                 if inputs.ndim != 4:
                     raise errors.PicturesRequired(
-                        f"augmentation {self.augmentation!r} needs pictures; give --augmentation none for other inputs"
+                        f"augmentation {self.augmentation!r} needs pictures; other inputs take augmentation 'none'"
                     )
                 inputs = pad_crop(inputs, keys, epoch, self.seed, flip=self.augmentation == "crop-flip")
         return self.normalisation.apply(inputs), torch.from_numpy(self.answers[positions])
@@ -191,15 +201,16 @@ def is_array_pair(data: Any) -> bool:
 
 
 def as_view(data: Any, collate: Collate | None = None, own_loss: Loss | None = None) -> View:
-    """Return any data as a view.
+    """Return any data as a view of what a network was trained on.
 
     Args:
-        data: A view, a pair of arrays `(inputs, answers)`, or a map-style dataset.
+        data: A view, or data of any kind that `moso.data.given` knows.
         collate: Makes a batch of a dataset's items.
-        own_loss: The user's loss; with it, arrays of answers that cannot be classes are left as they are.
+        own_loss: The user's loss; with it, batches are what the data and `collate` make them. Without it they are
+            `(inputs, labels)`.
 
     Raises:
-        WrongType: Data is none of the three.
+        WrongType: The data is of no known kind, or holds pictures or texts that no network takes as they are.
 
     Example:
         >>> view = as_view((np.zeros((3, 2), dtype=np.float32), [0, 1, 0]))
@@ -209,16 +220,10 @@ def as_view(data: Any, collate: Collate | None = None, own_loss: Loss | None = N
     if hasattr(data, "batch") and hasattr(data, "streamed"):
         view: View = data
         return view
-    if is_array_pair(data):
-        from moso.data.samples import StoredSamples
+    # Imported here, because data of all kinds are read through the views of this file.
+    from moso.data.given.trained_view import trained_view
 
-        inputs, answers = data
-        return StoredSamples.from_arrays(inputs, answers, fitting_task(answers, own_loss)).evaluation_view()
-    if not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
-        raise errors.WrongType(
-            f"data of type {type(data).__name__} is not a map-style dataset (it needs __len__ and __getitem__)"
-        )
-    return ItemView(data, collate=collate or default_collate)
+    return trained_view(data, collate, own_loss)
 
 
 def tree_bytes(item: Item) -> bytes:

@@ -3,7 +3,7 @@
 from moso.evidence.dynamics import Dynamics, DynamicsRecorder
 from moso.evidence.estimators import MEAN_SHARE, Estimator, EstimatorName
 from moso.evidence.features import read_features, write_features
-from moso.evidence.measure import ParameterFilter, step_terms
+from moso.evidence.measure import ParameterFilter, judged_terms, step_terms
 from moso.evidence.predictions import class_errors, read_out_of_sample, write_out_of_sample
 from moso.evidence.recorder import Recorder
 from moso.evidence.steps import Sampling, sample_steps
@@ -26,6 +26,7 @@ __all__ = [
     "TrajectoryPoint",
     "check_fits",
     "class_errors",
+    "judged_terms",
     "read_features",
     "read_out_of_sample",
     "read_state",

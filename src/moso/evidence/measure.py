@@ -1,6 +1,6 @@
 """Measuring a trajectory: the two terms of every sample of the partition at each sampled step."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -22,8 +22,11 @@ from moso.gradients import (
     Risk,
     batch_size_for,
     cross_entropy,
+    derivatives_along,
     directional_derivatives,
+    gradient_sums,
     is_sliceable,
+    mean_of,
     risk_gradient,
     to_device,
 )
@@ -71,36 +74,136 @@ def step_terms(
         >>> step_terms(model, point, view, np.arange(2)).dot.shape
         (1, 2)
     """
+    risks = None if risk is None else [risk]
+    return risk_terms(
+        model,
+        point,
+        view,
+        positions,
+        risks,
+        loss=loss,
+        batch_size=batch_size,
+        parameters=parameters,
+        loader_workers=loader_workers,
+        estimator=estimator,
+    )[0]
+
+
+def risk_terms(
+    model: nn.Module,
+    point: TrajectoryPoint,
+    view: View,
+    positions: NDArray[np.int64],
+    risks: Sequence[Risk] | None,
+    *,
+    loss: Loss = cross_entropy,
+    batch_size: int | None = None,
+    parameters: ParameterFilter | None = None,
+    loader_workers: int = 0,
+    estimator: Estimator | EstimatorName = "exact",
+) -> list[StepTerms]:
+    """Return the terms of one time step for several risks; the samples are read once for all of them.
+
+    Args:
+        model: The network.
+        point: The time step.
+        view: Samples, as they are in the step's epoch.
+        positions: Positions of the partition's samples, shape `[samples]`.
+        risks: The risks; None for the training risk of the samples alone.
+        loss: One loss per sample of a batch, shape `[batch]`.
+        batch_size: Samples per batch; by default a size that suits network and device.
+        parameters: Names of the parameters to include; by default all that moved at the step.
+        loader_workers: Processes that load batches ahead.
+        estimator: Estimator, by name or with settings of its own.
+
+    Returns:
+        The terms of each risk, in the order of `risks`.
+
+    Raises:
+        MosoError: As for `step_terms`.
+    """
     point = point.fitted_to(model)
     at, batches = prepared(model, point, view, positions, loss, batch_size, parameters, loader_workers)
-
     try:
-        return _measured(at, batches, point, positions, estimator, risk)
+        if risks is not None:
+            return _of_risks(at, batches, point, positions, estimator, risks)
+        measured = as_estimator(estimator).time_step(at, batches, positions, point.groups, point.step)
     except SampleError as problem:
         raise problem.of(f"sample {positions[problem.index]} at step {point.step}") from problem.__cause__
+    return [checked(StepTerms(point.step, point.learning_rates, measured.dot, measured.squared_norm), positions)]
 
 
-def _measured(
+def _of_risks(
     at: Point,
     batches: Load,
     point: TrajectoryPoint,
     positions: NDArray[np.int64],
     estimator: Estimator | EstimatorName,
-    risk: Risk | None,
+    risks: Sequence[Risk],
+) -> list[StepTerms]:
+    if as_estimator(estimator).name != "exact":
+        raise errors.SettingsConflict(
+            "another risk than the training risk is differentiated exactly; use estimator 'exact'"
+        )
+    directions = [risk_gradient(at, risk) for risk in risks]
+    for name, value in (entry for direction in directions for entry in direction.items()):
+        if not bool(torch.isfinite(value).all()):
+            raise errors.ValuesNotFinite(f"the gradient of the risk by {name} is not finite at step {point.step}")
+    dots = derivatives_along(at, lambda: batches(positions), directions, point.groups)
+    return [
+        checked(StepTerms(point.step, point.learning_rates, dot, np.zeros_like(dot), False), positions) for dot in dots
+    ]
+
+
+def judged_terms(
+    model: nn.Module,
+    point: TrajectoryPoint,
+    view: View,
+    trained_on: NDArray[np.int64],
+    judged: NDArray[np.int64],
+    *,
+    loss: Loss = cross_entropy,
+    batch_size: int | None = None,
+    parameters: ParameterFilter | None = None,
+    loader_workers: int = 0,
 ) -> StepTerms:
-    if risk is not None:
-        if as_estimator(estimator).name != "exact":
-            raise errors.SettingsConflict(
-                "another risk than the training risk is differentiated exactly; use estimator 'exact'"
-            )
-        direction = risk_gradient(at, risk)
-        for name, value in direction.items():
-            if not bool(torch.isfinite(value).all()):
-                raise errors.ValuesNotFinite(f"the gradient of the risk by {name} is not finite at step {point.step}")
-        dot = directional_derivatives(at, lambda: batches(positions), direction, point.groups)
-        return checked(StepTerms(point.step, point.learning_rates, dot, np.zeros_like(dot), False), positions)
-    measured = as_estimator(estimator).time_step(at, batches, positions, point.groups, point.step)
-    return checked(StepTerms(point.step, point.learning_rates, measured.dot, measured.squared_norm), positions)
+    """Return `G . g_z` of samples that a network was not trained on, with `G` the mean gradient of those it was.
+
+    Args:
+        model: The network, whose architecture is used with the state of `point`.
+        point: The time step.
+        view: Samples, as they are in the step's epoch.
+        trained_on: Positions of the samples whose mean gradient is `G`, shape `[samples]`.
+        judged: Positions of the samples to compare with it, shape `[judged]`; none of `trained_on`.
+        loss: One loss per sample of a batch, shape `[batch]`.
+        batch_size: Samples per batch; by default a size that suits network and device.
+        parameters: Names of the parameters to include; by default all that moved at the step.
+        loader_workers: Processes that load batches ahead.
+
+    Returns:
+        The terms in the order of `judged`; squared norms are unused and zero, because no sample has a share in `G`.
+
+    Raises:
+        TooFewSamples: There are fewer than 2 positions in `trained_on`.
+        TrainingDiverged: The state of the step is not finite.
+        ValuesNotFinite: A gradient is not finite.
+
+    Example:
+        >>> from moso.data.views import as_view
+        >>> model, view = nn.Linear(3, 2), as_view((np.eye(3), [0, 1, 0]))
+        >>> point = TrajectoryPoint(1, (0.1,), memory=model.state_dict())
+        >>> judged_terms(model, point, view, np.arange(2), np.array([2])).dot.shape
+        (1, 1)
+    """
+    at, batches = prepared(model, point, view, trained_on, loss, batch_size, parameters, loader_workers)
+    groups, asked = point.fitted_to(model).groups, trained_on
+    try:
+        total, _ = gradient_sums(at, lambda: batches(trained_on), groups)
+        asked, direction = judged, mean_of(at, total, len(trained_on))
+        dot = directional_derivatives(at, lambda: batches(judged), direction, groups)
+    except SampleError as problem:
+        raise problem.of(f"sample {asked[problem.index]} at step {point.step}") from problem.__cause__
+    return checked(StepTerms(point.step, point.learning_rates, dot, np.zeros_like(dot), own_risk=False), judged)
 
 
 def prepared(

@@ -6,7 +6,7 @@ work, completeness, prices, provenance and reading are loops over kinds (`regist
 `SeedRun`, and through `Measuring` while it measures; `run/` implements both.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Literal, Protocol, TypeVar, cast
@@ -17,6 +17,8 @@ from torch import nn
 
 from moso import errors
 from moso.data.samples import Samples
+from moso.data.views import View
+from moso.evidence import ParameterFilter, TrajectoryPoint
 from moso.evidence.arrays import read
 from moso.gradients import Loss, Risk
 from moso.progress import Progress
@@ -158,6 +160,16 @@ class Measuring(SeedRun, Protocol):
 
     def risk(self) -> Risk | None:
         """Return the risk that samples are judged by; None for the training risk of their partition."""
+
+    @property
+    def parameter_filter(self) -> ParameterFilter | None:
+        """The filter by name of the parameters whose gradients are compared; None takes all."""
+
+    def sampled_steps(self) -> Iterator[tuple[View, TrajectoryPoint]]:
+        """Yield the sampled steps of the surrogate of partition `index`, with the setting `view` applied.
+
+        Each comes as the view in which samples are scored and the network at the step.
+        """
 
     def checkpoints(self, path: Path) -> Checkpoints:
         """Return the checkpoints from which a training of this kind resumes; its seconds count as training."""

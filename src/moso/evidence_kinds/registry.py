@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from moso.evidence_kinds.class_labels import LABELS
+from moso.evidence_kinds.cross_terms import CROSS_TERMS, CROSS_TERMS_ALL
 from moso.evidence_kinds.early_training import EARLY_ERRORS, EARLY_NORMS
 from moso.evidence_kinds.final_outputs import FINAL
 from moso.evidence_kinds.kind import EvidenceKind
@@ -17,7 +18,7 @@ from moso.registry import Registry
 
 # In the order of measuring, the longest first: an embedding takes its own training.
 _OURS: tuple[EvidenceKind[object], ...] = (
-    *(EMBEDDING, INFLUENCES, FEATURES, PREDICTIONS, ADJOINT, TERMS),
+    *(EMBEDDING, INFLUENCES, FEATURES, PREDICTIONS, ADJOINT, TERMS, CROSS_TERMS, CROSS_TERMS_ALL),
     *(EARLY_ERRORS, EARLY_NORMS, FINAL, DYNAMICS, LABELS, NORMS),
 )
 _ORDER = {kind.name: number for number, kind in enumerate(_OURS)}

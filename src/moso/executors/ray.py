@@ -58,7 +58,7 @@ class RayTasks:
 
     def __enter__(self) -> Self:
         if find_spec("ray") is None:
-            raise errors.PackageMissing('--executor ray needs Ray: pip install "moso-prune[ray]"')
+            raise errors.package_missing("ray", "ray", "--executor ray")
         return self
 
     def __exit__(self, *problem: object) -> None:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from moso import errors
 from moso.configuration import CUSTOM
+from moso.data.sources.features import original_name
 from moso.data.sources.text_files import SUFFIXES
 from moso.errors import unknown_name
 from moso.export.as_folder import write_image_folder
@@ -101,7 +102,9 @@ def export_kept(
         True
     """
     target = Path(out)
-    form = _form(target, form, run.configuration.dataset)
+    # What leaves a run are the pictures or texts themselves, where features of them were pruned.
+    dataset = original_name(run.configuration.dataset) or run.configuration.dataset
+    form = _form(target, form, dataset)
     _check_options(form, ids, with_test, link)
     if seed is not None and seed not in run.configuration.all_seeds():
         known = ", ".join(str(one) for one in run.configuration.all_seeds())
@@ -115,7 +118,6 @@ def export_kept(
             _write_indices(run, selection, kept, form, ids, temporary)
         return exported
 
-    dataset = run.configuration.dataset
     suffix = text_file(dataset).suffix if form == "text" else ".parquet"
     splits = _splits(run, kept, with_test)
     if form == "text" and target.suffix.lower() in set(SUFFIXES) - {suffix.lower()}:
@@ -128,7 +130,7 @@ def export_kept(
         with _file(target, overwrite) as temporary:
             _write_split(form, "train", splits["train"], dataset, temporary, progress)
         return exported
-    _check_outside(run, target)
+    _check_outside(dataset, target)
     with _folder(target, overwrite) as temporary:
         if form == "folder":
             write_image_folder(splits, temporary, link, progress)
@@ -210,8 +212,8 @@ def _splits(run: Run, kept: NDArray[np.int64], with_test: bool) -> dict[str, Spl
     return splits
 
 
-def _check_outside(run: Run, target: Path) -> None:
-    scheme, _, place = run.configuration.dataset.partition(":")
+def _check_outside(dataset: str, target: Path) -> None:
+    scheme, _, place = dataset.partition(":")
     if scheme == "folder" and target.resolve().is_relative_to(Path(place).expanduser().resolve()):
         raise errors.OutputInvalid(
             f"{target} is inside the data it is made from, which would gain a class; choose another place"

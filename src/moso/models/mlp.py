@@ -34,6 +34,32 @@ class MultilayerPerceptron(nn.Module):
         return logits
 
 
+class PerceptronHead(nn.Module):
+    """One hidden layer of `width` rectified units: a head for features that is not linear.
+
+    Args:
+        input_shape: Shape of one input.
+        classes: Number of outputs.
+        width: Units of the hidden layer.
+
+    Example:
+        >>> import torch
+        >>> PerceptronHead((256,), classes=10, width=128)(torch.zeros(2, 256)).shape
+        torch.Size([2, 10])
+    """
+
+    def __init__(self, input_shape: tuple[int, ...], classes: int, width: int) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(prod(input_shape), width)
+        self.relu = nn.ReLU()
+        self.classifier = nn.Linear(width, classes)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return logits `[batch, classes]` of inputs `[batch, ...]`."""
+        logits: Tensor = self.classifier(self.relu(self.hidden(inputs.flatten(1))))
+        return logits
+
+
 class TanhNetwork(nn.Module):
     """One hidden layer of `width` tanh units; it is smooth, as leave-one-out studies need it.
 

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moso import errors
+from moso.analysis.wording import percent
 from moso.evaluation.standings import is_method
 from moso.evaluation.summary import Line
 from moso.files import replacing
 from moso.report.run_views import drawn_at_random, ordered_lines, plotted_scores
-from moso.report.wording import percent
 from moso.results.reading import Run
 from moso.results.retrainings import FULL
 

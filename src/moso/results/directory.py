@@ -182,7 +182,9 @@ class RunDirectory:
             return
         found = self.configuration()
         different = found.difference(configuration)
-        if different:
+        if different == ["tolerance"]:  # decides no file of the run, only what is said of them
+            write_text(self.configuration_path, configuration.to_toml())
+        elif different:
             raise errors.RunDiffers(
                 f"{self} holds a run of another configuration ({', '.join(different)} differ); "
                 "use another --out, or delete it"

@@ -14,6 +14,7 @@ from moso.configuration import CUSTOM, Configuration
 from moso.data.dataset import DataSet, open_dataset
 from moso.data.images import EncodedReader
 from moso.data.samples import StoredSamples
+from moso.data.sources.features import original_name
 from moso.data.sources.registry import open_source
 
 
@@ -42,9 +43,9 @@ class Originals:
         """
         if configuration.dataset == CUSTOM:
             raise errors.DataInMemory("the run was made from data in memory, which only its maker can open again")
-        train, own_test = open_source(
-            configuration.dataset, configuration.resize, configuration.memory_limit_bytes, configuration.task
-        )
+        # The pictures or texts that features were computed from have the same ids.
+        name = original_name(configuration.dataset) or configuration.dataset
+        train, own_test = open_source(name, configuration.resize, configuration.memory_limit_bytes, configuration.task)
         return cls(own_test if test and own_test is not None else train)
 
     @cached_property

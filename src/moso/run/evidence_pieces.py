@@ -1,6 +1,7 @@
 """Evidence as pieces of work: one class for all kinds of evidence, and one for step terms, which a team shares."""
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -8,7 +9,8 @@ from pathlib import Path
 from torch import nn
 
 from moso.data.samples import Samples
-from moso.evidence import terms_path
+from moso.data.views import View
+from moso.evidence import ParameterFilter, Trajectory, TrajectoryPoint, terms_path
 from moso.evidence.layout import part_name, piece_name, reference_name
 from moso.evidence_kinds import EvidenceKind
 from moso.evidence_kinds.registry import KINDS
@@ -18,6 +20,7 @@ from moso.progress import Progress, silent
 from moso.run.job import Job
 from moso.run.pieces import PartitionPiece, Piece
 from moso.run.scoring import score_partition, scoring_team
+from moso.run.scoring_view import scoring_view
 from moso.run.seed_evidence import SeedEvidence
 from moso.run.training import at_start, checkpoints, computed, network, network_name
 from moso.training.loop import Checkpoints, TrainingData
@@ -121,6 +124,16 @@ class Measurement(SeedEvidence):
     def risk(self) -> Risk | None:
         """Return the risk that samples are judged by; None for the training risk of their partition."""
         return self.job.risk()
+
+    @property
+    def parameter_filter(self) -> ParameterFilter | None:
+        """The filter by name of the parameters whose gradients are compared; None takes all."""
+        return self.job.parameter_filter
+
+    def sampled_steps(self) -> Iterator[tuple[View, TrajectoryPoint]]:
+        """Yield the sampled steps of the surrogate of partition `index`, with the setting `view` applied."""
+        for point in Trajectory.open(self.home / "trajectory" / part_name(self.index)):
+            yield scoring_view(self.job, self.seed, self.index, point)
 
     def checkpoints(self, path: Path) -> Checkpoints:
         """Return the checkpoints from which a training of this kind resumes; its seconds count as training."""

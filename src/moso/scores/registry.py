@@ -15,6 +15,7 @@ from moso.scores.margin import MARGIN
 from moso.scores.moderate import MODERATE
 from moso.scores.moso import MOSO
 from moso.scores.moso_adjoint import MOSO_ADJOINT
+from moso.scores.moso_cross import MOSO_CROSS
 from moso.scores.moso_rank import MOSO_RANK
 from moso.scores.moso_standardised import MOSO_STANDARDISED
 from moso.scores.opt import OPT
@@ -30,6 +31,7 @@ SCORES = Registry(
         MOSO,
         MOSO_STANDARDISED,
         MOSO_RANK,
+        MOSO_CROSS,
         MOSO_ADJOINT,
         RANDOM,
         FORGETTING,

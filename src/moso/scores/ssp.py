@@ -129,10 +129,7 @@ def _by_faiss(rows: Rows, clusters: int, seed: int) -> Rows:
     try:
         import faiss
     except ImportError as problem:
-        raise errors.PackageMissing(
-            f"prototypes of more than {EXACT} samples are found by faiss, which is not installed; "
-            'run `pip install "moso-prune[neighbours]"`'
-        ) from problem
+        raise errors.package_missing("faiss", "neighbours", f"k-means of more than {EXACT} samples") from problem
     from sklearn.cluster import kmeans_plusplus
 
     start = key(seed, "ssp", "k-means") % 2**31

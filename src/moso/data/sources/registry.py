@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl
 
 from moso import errors
-from moso.data.sources import cifar, diabetes, digits, folder, huggingface, parquet, text
+from moso.data.sources import cifar, diabetes, digits, features, folder, huggingface, parquet, text
 from moso.data.sources.source import Opened, Request, Source
 from moso.errors import unknown_name
 from moso.registry import Registry
@@ -25,6 +25,7 @@ SOURCES = Registry(
         parquet.SOURCE,
         folder.SOURCE,
         text.SOURCE,
+        features.SOURCE,
         huggingface.SOURCE,
     ),
 )
@@ -92,6 +93,17 @@ def fitting(name: str) -> tuple[str, str]:
     if source is not None and source.fits is not None:
         return source.fits
     return ("convnet", "cpu-small") if expected_task(name).by_class else ("mlp-w32", "table")
+
+
+def has_vectors(name: str) -> bool:
+    """Return whether inputs of the data set called `name` are feature vectors, judged by the name alone.
+
+    Example:
+        >>> has_vectors("features:here"), has_vectors("digits")
+        (True, False)
+    """
+    source = SOURCES.find(name.partition(":")[0])
+    return source is not None and source.vectors
 
 
 def may_have_pictures(name: str) -> bool:

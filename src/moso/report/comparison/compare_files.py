@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from moso.analysis.comparison import Comparison
+from moso.analysis.wording import data_name, percent
 from moso.evaluation.paired import PairedDifference
 from moso.evaluation.summary import FULL
 from moso.files import replacing, write_csv, write_table, write_text
 from moso.report.comparison.compare_plots import differences_figure, likeness_figure, reached_figure
 from moso.report.plots import accuracy_figure, png
 from moso.report.text_table import TextTable
-from moso.report.wording import data_name, percent
 from moso.results.reading import Run
 from moso.selection import kept_count
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from moso.analysis.wording import percent
 from moso.evaluation.overlap import Likeness
 from moso.evaluation.standings import Entry, Row, is_method
 from moso.evaluation.summary import FULL
 from moso.report.plots import LIGHT, Theme, blank, house_style
-from moso.report.wording import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

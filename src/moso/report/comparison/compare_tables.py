@@ -4,11 +4,11 @@ import math
 from collections.abc import Sequence
 
 from moso.analysis.comparison import Comparison
+from moso.analysis.wording import SEVERAL, count_of, duration, percent
 from moso.evaluation.overlap import Likeness, jaccard_by_chance
 from moso.evaluation.standings import Row
 from moso.evaluation.summary import FULL
 from moso.report.text_table import TextTable
-from moso.report.wording import SEVERAL, count_of, duration, percent
 from moso.selection import kept_count
 
 # Largest square table that is shown; for more names, only the most and the least similar pairs are listed.

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from moso.analysis.wording import count_of, duration
 from moso.experiments.cells import Cell, cells_of
 from moso.experiments.declaration import PRESETS, Arm, Experiment, Grid
 from moso.experiments.exact_cells import exact_cells
@@ -29,7 +30,6 @@ from moso.report.experiments.experiment_tables import (
 )
 from moso.report.plots import png
 from moso.report.text_table import TextTable
-from moso.report.wording import count_of, duration
 
 READINGS = "readings"
 _MADE = "made by `moso reproduce`; what stands here is overwritten, a reading belongs in"

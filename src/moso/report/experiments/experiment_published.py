@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
+from moso.analysis.wording import percent
 from moso.evaluation.standings import RANDOM, Row, compared
 from moso.experiments.declaration import Published
 from moso.report.experiments.experiment_tables import Finished, entries_of
 from moso.report.text_table import TextTable
-from moso.report.wording import percent
 
 # Fewest methods whose order is compared.
 _ORDERED = 3

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from moso.analysis.wording import SEVERAL, duration, percent
 from moso.evaluation.paired import PairedDifference, paired_difference
 from moso.evaluation.standings import RANDOM, Entry, compared, entries, is_method
 from moso.evaluation.summary import FULL
@@ -14,7 +15,6 @@ from moso.experiments.cells import Cell
 from moso.experiments.places import place_of
 from moso.report.run_views import with_unique_names
 from moso.report.text_table import TextTable
-from moso.report.wording import SEVERAL, duration, percent
 
 Row = Mapping[str, Any]
 MOSO = "moso"  # prefix of the names of all MoSo scores

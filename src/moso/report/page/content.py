@@ -7,11 +7,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from moso.analysis.run_features import run_features
+from moso.analysis.verdict import verdict_of
 from moso.data.samples import id_keys
 from moso.errors import MosoError
 from moso.methods import find_method
-from moso.report.findings import headline_comparison
 from moso.report.page.agreement import class_accuracy, score_agreement
+from moso.report.page.doubt_columns import doubt_columns
+from moso.report.page.feature_columns import feature_columns
 from moso.report.page.overview import main_pair, overview, score_of
 from moso.report.page.page_columns import Column, smallest
 from moso.report.page.run_settings import what_was_run
@@ -20,7 +23,7 @@ from moso.report.page.sample_history import evidence_columns
 from moso.report.page.sample_preview import SamplePreview
 from moso.report.page.thumbnails import by_importance
 from moso.report.page.training_curves import training
-from moso.report.run_views import best_rows, selector_key
+from moso.report.run_views import selector_key
 from moso.results.reading import Run
 from moso.version import __version__
 
@@ -59,8 +62,8 @@ class Content:
         table = self.run.table()
         labels = table["label"].to_numpy() if self.run.task.by_class else None
         doubted = np.zeros(self.samples, dtype=bool)
-        for name in ("drawn", "suspected"):
-            doubted |= np.asarray(self.columns[name].read()) if name in self.columns else False
+        for name in ("drawn", "suspected", "likely-error", "outlier", "duplicate-group"):
+            doubted |= np.asarray(self.columns[name].read()) > 0 if name in self.columns else False
         keys = id_keys(table["id"].combine_chunks())
         return by_importance(self.score(self.about["scores"][0]), labels, keys, doubted)
 
@@ -71,7 +74,11 @@ def gather(run: Run) -> Content:
     task = run.task
     about, columns = sample_columns(run)
     samples = described["train"] if columns else 0
-    evidence, more = evidence_columns(run) if samples else ({}, {})
+    features = run_features(run) if samples else ""
+    evidence, more = evidence_columns(run, features) if samples else ({}, {})
+    compared, from_features = feature_columns(features, samples) if samples else ({"missing": ""}, {})
+    doubts, from_doubts = doubt_columns(run) if samples else ({"missing": "", "order": ""}, {})
+    more |= from_features | from_doubts
     rows, accuracies = class_accuracy(run)
     about |= {
         "version": __version__,
@@ -83,6 +90,9 @@ def gather(run: Run) -> Content:
         "methods": _methods(run, about),
         "choice": _choice(run),
         "evidence": evidence,
+        "features": compared,
+        "label_errors": doubts,
+        "orders": [name.removeprefix("order/") for name in more if name.startswith("order/")],
         "training": training(run) if described else None,
         "agreement": score_agreement(run) if samples else None,
         "class_accuracy": rows,
@@ -145,8 +155,8 @@ def _methods(run: Run, about: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _choice(run: Run) -> dict[str, Any]:
-    """Return the choice that the page opens with: the best pair, at the ratio of the headline."""
+    """Return the choice that the page opens with: the best pair, at the ratio of the verdict."""
     method, selector = main_pair(run)
-    best = best_rows(run)
-    ratio = headline_comparison(best)[0].entry.ratio if best else run.configuration.ratios[0]
+    told = verdict_of(run).ratio
+    ratio = run.configuration.ratios[0] if told is None else told
     return {"method": method, "selector": selector, "ratio": ratio}

@@ -1,17 +1,18 @@
 """The findings of a run as sentences and small tables, without HTML."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from moso.analysis.costs import costs
+from moso.analysis.verdict import allowed_loss, verdict_of
+from moso.analysis.wording import SEVERAL, count_of, data_name, duration, percent
 from moso.configuration import Configuration
 from moso.evaluation.paired import Verdict
 from moso.evaluation.standings import RANDOM, Row, is_method
 from moso.evaluation.summary import FULL, Line
 from moso.methods import methods
-from moso.report.findings import headline, tally
+from moso.report.findings import tally
 from moso.report.run_views import best_rows, ordered_lines, selector_key, with_unique_names
-from moso.report.wording import SEVERAL, count_of, data_name, duration, percent
 from moso.results.reading import Run
 
 _VERDICTS: dict[Verdict, str] = {
@@ -25,22 +26,17 @@ Pair = tuple[str, str]
 
 
 def overview(run: Run) -> dict[str, Any]:
-    """Return the headline, the missing stages, accuracies and costs."""
-    rows, best = ordered_lines(run), best_rows(run)
+    """Return the verdict and its headline, the missing stages, accuracies and costs."""
+    rows, best, verdict = ordered_lines(run), best_rows(run), verdict_of(run)
     return {
         "name": data_name(run.configuration.dataset),
-        "headline": headline_of(run),
+        "headline": verdict.headline,
+        "verdict": verdict.to_dict(),
         "tally": tally(best),
         "missing": missing(run, rows),
         "accuracy": accuracy(run, rows, best) if rows else None,
-        "cost": cost(run),
+        "cost": cost(run, {one.entry.ratio for one in best if _is_close(one, verdict.tolerance)}),
     }
-
-
-def headline_of(run: Run) -> str:
-    """Return the result of a run in two sentences, for the page and the terminal."""
-    samples = run.manifest.get("dataset", {}).get("train", 0)
-    return headline(best_rows(run), data_name(run.configuration.dataset), samples)
 
 
 def accuracy(run: Run, rows: Sequence[Line], best: Sequence[Row]) -> dict[str, Any]:
@@ -74,7 +70,9 @@ def _point(row: Line) -> dict[str, Any]:
 def _line(rows: Sequence[Line], key: str) -> dict[str, Any]:
     first = rows[0]
     points = [_point(row) for row in sorted(rows, key=lambda row: row.ratio)]
-    return {"method": first.method, "key": key, "name": first.name, "points": points}
+    known = methods().get(first.method)
+    described = "" if known is None else known.description
+    return {"method": first.method, "key": key, "name": first.name, "description": described, "points": points}
 
 
 def _comparison(one: Row) -> dict[str, Any]:
@@ -121,21 +119,32 @@ def score_of(method: str) -> str | None:
     return method if known is None else known.score
 
 
-def cost(run: Run) -> dict[str, Any] | None:
-    """Return the cost of pruning, and of training at each ratio, in seconds; None before anything was computed."""
+def _is_close(row: Row, tolerance: float) -> bool:
+    return row.against_full is not None and row.against_full.gain >= -allowed_loss(row, tolerance) - 1e-9
+
+
+def cost(run: Run, close: Collection[float]) -> dict[str, Any] | None:
+    """Return the cost of pruning, and of training at each ratio, in seconds; None before anything was computed.
+
+    Args:
+        run: The run.
+        close: Ratios at which a method stays within the tolerance of all data; at others nothing pays off.
+    """
     spent = costs(run.directory, run.configuration)
     if not spent.surrogates and not spent.scoring and not spent.retraining:
         return None
     sentence = (
-        f"Pruning cost {duration(spent.surrogates + spent.scoring)} of computation under one seed: "
-        f"{duration(spent.surrogates)} to train the surrogates and {duration(spent.scoring)} to score."
+        f"Pruning cost {duration(spent.surrogates + spent.scoring)} of computation per seed: "
+        f"{duration(spent.surrogates)} for training surrogates and {duration(spent.scoring)} for scoring."
     )
     if spent.all_retrainings:
-        sentence += f" The proof cost {duration(spent.all_retrainings)}: all retrainings of this run."
+        sentence += f" All retrainings of this run, which prove the selection, took {duration(spent.all_retrainings)}."
     rows = []
     for ratio, seconds in spent.retraining.items():
         after, known = spent.paid_after(ratio), ratio > 0 and 0.0 in spent.retraining
-        paid = "never: it trains no faster" if after is None else count_of(after, "retraining")
+        paid = "never: training is no faster" if after is None else count_of(after, "retraining")
+        if ratio > 0 and ratio not in close:
+            paid = "accuracy is lost"
         saved = max(0.0, spent.retraining.get(0.0, seconds) - seconds)
         rows.append(
             [

@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from moso.analysis.wording import count_of
 from moso.report.page.content import Content
 from moso.report.page.page_columns import Block, Column, smallest
 from moso.report.page.thumbnails import NO_TILE, make_album
-from moso.report.wording import count_of
 
 # The largest share of the page for per-sample curves, which are packed before pictures.
 _HISTORIES = 0.3
+# What the page needs to show accuracies per class.
+_CLASS_COLUMNS = {"class-accuracy", "class-harmed", "class-tests"}
 # Base64 writes three bytes as four.
 _GROWTH = 4 / 3
 # Bytes of a block beside its text: its HTML element, and its entry in the JSON part.
@@ -90,13 +92,15 @@ def pack(content: Content, room: int) -> Packed:
         "methods": [
             {**one, "score": None if one["score"] in dropped else one["score"]} for one in content.about["methods"]
         ],
-        "class_accuracy": content.about["class_accuracy"] if "class-accuracy" in packed.columns else [],
+        "orders": [name for name in content.about["orders"] if f"order/{name}" in packed.columns],
+        "class_accuracy": content.about["class_accuracy"] if _CLASS_COLUMNS <= packed.columns.keys() else [],
     }
     return packed
 
 
 def _named(columns: Iterable[str]) -> list[str]:
-    words = {"steps": "scores at each time step", "features": "neighbours"}
+    words = {"steps": "scores at each time step", "features": "neighbours", "map": "the map"}
+    words |= {"duplicate-group": "near-duplicates", "outlier": "outliers", "copied-to-test": "copies in the test data"}
     return list(dict.fromkeys(words.get(name, name.replace("/", " ")) for name in columns))
 
 
@@ -148,6 +152,6 @@ def _share(what: str, there: int, count: int) -> str:
     if there == count:
         return ""
     return (
-        f"{what} of {there:,} of {count:,} samples are in this file, for its size: those that somebody doubts, both "
-        "ends of the score, and a draw from every class. moso explore RUN shows all."
+        f"{what} of {there:,} of {count:,} samples are in this file, for its size: those in doubt (labels, "
+        "near-duplicates, outliers), both ends of the score, and a draw from every class. moso explore RUN shows all."
     )

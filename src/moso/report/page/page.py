@@ -23,6 +23,8 @@ from moso.report.page.packing import pack
 from moso.report.page.page_columns import Block
 from moso.results.reading import Run
 
+# The file of the page in a run's directory.
+PAGE = "report.html"
 MAX_MEGABYTES = 25.0
 _IN_A_FILE = "img-src blob:"
 _SERVED = "img-src 'self'; connect-src 'self'"
@@ -48,7 +50,7 @@ def write_report(run: Run, max_mb: float = MAX_MEGABYTES) -> Path:
         >>> write_report(pruned.run).name
         'report.html'
     """
-    path = run.directory.root / "report.html"
+    path = run.directory.root / PAGE
     write_text(path, render(run, max_mb))
     return path
 

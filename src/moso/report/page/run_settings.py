@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from moso.analysis.wording import count_of, percent
 from moso.configuration import CUSTOM
-from moso.report.wording import count_of, percent
 from moso.results.manifest import DataNote
 from moso.results.reading import Run
 

@@ -6,15 +6,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from moso.analysis.principal_components import principal_components
+from moso.analysis.run_features import RunFeatures
 from moso.errors import MosoError
 from moso.evidence import read_terms
 from moso.evidence.dynamics import Dynamics
-from moso.evidence.features import is_written, read_features
 from moso.evidence.layout import part_name
 from moso.report.page.page_columns import Column, quantised
 from moso.report.page.sample_columns import Columns
 from moso.results.reading import Run
 from moso.scores import agreement
+from moso.selection.feature_rows import Features
 
 REFERENCE = "reference-00"
 # Dynamics that the page shows, most informative first, with the range of their quantisation; None: from their
@@ -32,31 +34,24 @@ NO_DYNAMICS = (
     "What training made of a sample epoch by epoch is recorded where a method asks for it, for example "
     "moso score RUN --method forgetting --method aum."
 )
-NO_FEATURES = (
-    "Neighbours need features, which are recorded where a method compares them, for example "
-    "moso score RUN --method moderate."
-)
 # Dimensions per sample of the sketched features in a page without a server.
 SKETCH = 32
-# Samples from which the principal directions of the sketch are computed.
-_FITTED = 10_000
 
 
-def evidence_columns(run: Run) -> tuple[dict[str, Any], Columns]:
+def evidence_columns(run: Run, features: RunFeatures | str) -> tuple[dict[str, Any], Columns]:
     """Return recorded step terms, dynamics and features as columns, and for each missing kind how to record it."""
     count = run.manifest["dataset"]["train"]
-    steps, about = _steps(run, count), {"dynamics": NO_DYNAMICS, "features": NO_FEATURES}
+    steps = _steps(run, count)
+    about = {"dynamics": NO_DYNAMICS, "features": features if isinstance(features, str) else ""}
     columns = {} if steps is None else {"steps": steps}
     curves = _dynamics(run, count)
     if curves:
         about["dynamics"] = ""
         columns |= curves
-    path = run.directory.root / "features" / f"{REFERENCE}.npy"
-    if is_written(path):
-        features = read_features(path)
-        about["features"] = ""
+    if not isinstance(features, str):
+        rows = features.train
         columns["features"] = Column(
-            "int8", count, lambda: sketched(features).T, min(SKETCH, features.shape[1]), nearest=Nearest(features)
+            "int8", count, lambda: sketched(rows).T, min(SKETCH, rows.dimension), nearest=Nearest(rows)
         )
     return about, columns
 
@@ -117,23 +112,17 @@ def _dynamics(run: Run, count: int) -> Columns:
     return columns
 
 
-def sketched(features: NDArray[Any]) -> NDArray[np.int8]:
+def sketched(features: Features) -> NDArray[np.int8]:
     """Compress features to one byte per principal component, with one scale for all; shape ``[n, dimensions]``.
 
     Distances between rows are kept approximately; the page says that its neighbours are approximate.
 
     Example:
         >>> rows = np.random.default_rng(0).normal(size=(100, 8)).astype(np.float32)
-        >>> sketched(rows).shape, int(np.abs(sketched(rows)).max())
+        >>> sketched(Features(rows)).shape, int(np.abs(sketched(Features(rows))).max())
         ((100, 8), 127)
     """
-    chosen = np.asarray(features[:: max(1, len(features) // _FITTED)], dtype=np.float64)
-    centre = chosen.mean(axis=0)
-    _, vectors = np.linalg.eigh((chosen - centre).T @ (chosen - centre))
-    # eigh leaves the signs undetermined; fix them, so that the same features give the same page.
-    signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])])
-    directions = ((vectors * signs)[:, ::-1][:, :SKETCH]).astype(np.float32)
-    flat = (np.asarray(features, dtype=np.float32) - centre.astype(np.float32)) @ directions
+    flat = principal_components(features, SKETCH)
     largest = float(np.abs(flat).max())
     return np.asarray(np.rint(flat * (127 / largest if largest > 0 else 0.0)), dtype=np.int8)
 
@@ -142,23 +131,18 @@ class Nearest:
     """Exact nearest samples by Euclidean distance of features, block by block over a memory map.
 
     Example:
-        >>> Nearest(np.array([[0.0], [5.0], [1.0], [9.0]]))(0, 2).tolist()
+        >>> Nearest(Features([[0.0], [5.0], [1.0], [9.0]]))(0, 2).tolist()
         [2, 1]
     """
 
-    def __init__(self, features: NDArray[Any], block: int = 65_536) -> None:
+    def __init__(self, features: Features, block: int = 65_536) -> None:
         self.features = features
         self.block = block
 
     def __call__(self, position: int, count: int) -> NDArray[np.int64]:
         """Return the `count` samples nearest to `position`, without itself, nearest first."""
-        own = np.asarray(self.features[position], dtype=np.float32)
-        distances = np.concatenate(
-            [
-                np.square(np.asarray(self.features[start : start + self.block], dtype=np.float32) - own).sum(axis=1)
-                for start in range(0, len(self.features), self.block)
-            ]
-        )
+        own = self.features.take(np.array([position]))
+        distances = np.concatenate([np.square(rows - own).sum(axis=1) for _, rows in self.features.chunks(self.block)])
         distances[position] = np.inf
         count = min(count, len(distances) - 1)
         near = np.argpartition(distances, count - 1)[:count] if count else np.empty(0, dtype=np.int64)

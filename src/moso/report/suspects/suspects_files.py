@@ -15,12 +15,12 @@ from pathlib import Path
 from jinja2 import Environment, StrictUndefined
 
 from moso.analysis.label_issues import LabelIssues
+from moso.analysis.wording import count_of, data_name
 from moso.evaluation.detection import Detection
 from moso.files import replacing, write_csv, write_table, write_text
 from moso.report.plots import png
 from moso.report.suspects.suspects_pictures import Look, looks, sheet
 from moso.report.suspects.suspects_tables import detection_text, suspects_table
-from moso.report.wording import count_of, data_name
 from moso.results.reading import Run
 from moso.version import __version__
 

@@ -6,9 +6,9 @@ from typing import Any
 import pyarrow as pa
 
 from moso.analysis.label_issues import LabelIssues
+from moso.analysis.wording import count_of
 from moso.evaluation.detection import Detection
 from moso.report.text_table import TextTable
-from moso.report.wording import count_of
 
 
 def suspects_table(issues: LabelIssues) -> pa.Table:

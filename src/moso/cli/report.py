@@ -21,9 +21,7 @@ Against = Annotated[
 ]
 
 
-def report(
-    run: RunArgument, against: Against = None, max_mb: MaxMegabytes = MEGABYTES, quiet: Quiet = False
-) -> None:
+def report(run: RunArgument, against: Against = None, max_mb: MaxMegabytes = MEGABYTES, quiet: Quiet = False) -> None:
     """Write report.html, a page that opens offline, from what the run has."""
     from moso.report.page.page import write_report
     from moso.results.reading import Run

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from moso.evidence import Dynamics, Estimator, Recorder, Trajectory, TrajectoryPoint
     from moso.evidence.recorder import Attachment
     from moso.gradients import Loss, Risk, SampleRisk
+    from moso.integrations.scikit_learn import MosoSelector
     from moso.methods import Method
     from moso.progress import Progress
     from moso.results import Run
@@ -54,6 +55,7 @@ _HOMES = {
     **dict.fromkeys(("Dynamics", "Estimator", "Recorder", "Trajectory", "TrajectoryPoint"), "moso.evidence"),
     "Attachment": "moso.evidence.recorder",
     **dict.fromkeys(("Loss", "Risk", "SampleRisk"), "moso.gradients"),
+    "MosoSelector": "moso.integrations.scikit_learn",
     "Method": "moso.methods",
     "Progress": "moso.progress",
     "Run": "moso.results",
@@ -89,6 +91,7 @@ __all__ = [
     "Manifest",
     "Method",
     "MosoError",
+    "MosoSelector",
     "MultiLabel",
     "OwnTask",
     "PerSample",

@@ -304,6 +304,10 @@ class RunDiffers(MosoError):
     """The directory holds another run or training; use another directory, or delete it."""
 
 
+class RunsIncomparable(MosoError):
+    """Two runs are not over the same samples; compare runs of the same data."""
+
+
 class RunLocked(MosoError):
     """Another process works in this run directory, or took it over; wait for it or use another directory."""
 

@@ -236,6 +236,6 @@ def _check(name: str, splits: dict[str, StoredSamples]) -> None:
             raise errors.ClassesMismatch(f"the {split} split of {name} has other classes than the training split")
         if samples.task.outputs != train.task.outputs:
             raise errors.ClassesMismatch(
-                f"the {split} split of {name} has {samples.task.outputs} targets a sample, the training split "
+                f"the {split} split of {name} has {samples.task.outputs} targets per sample, the training split "
                 f"{train.task.outputs}"
             )

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from moso import errors
 from moso.configuration import Configuration
-from moso.configuration.configuration import FORMAT
+from moso.configuration.fields import FORMAT
 from moso.errors import MosoError
 from moso.files import TEMPORARY, append, replacing, sweep, write_json, write_text
 from moso.results.manifest import Event, Manifest, Surroundings

@@ -239,7 +239,7 @@ def evaluate_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = (),
         MosoError: ``split-missing`` without test data.
     """
     if job.data.test is None:
-        raise errors.SplitMissing("there is no test data to measure anything on")
+        raise errors.SplitMissing("there is no test data to evaluate on")
     _perform(job, executor, "evaluate", evaluation_pieces(job, choices, ratios))
     write_retrainings_view(job.directory.root)
 

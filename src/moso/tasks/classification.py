@@ -204,7 +204,7 @@ def check_labels(labels: ArrayLike, classes: int | None = None) -> NDArray[np.in
     """
     array = np.asarray(labels)
     if array.ndim != 1:
-        raise errors.ShapeMismatch(f"labels must be one number a sample, not of shape {array.shape}")
+        raise errors.ShapeMismatch(f"labels must be one number per sample, not of shape {array.shape}")
     if array.dtype == object or array.dtype.kind not in "iufb":
         raise errors.LabelInvalid(f"labels must be whole numbers, not {array.dtype}; map class names to 0..C-1 first")
     if array.dtype.kind == "f":

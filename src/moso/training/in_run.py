@@ -73,7 +73,7 @@ def check_in_run(recipe: TrainingRecipe) -> None:
         )
     if recipe.precision == "float16":
         raise errors.RecipeUnsuitable(
-            "in-run scoring does not know float16's scaled losses; use precision bfloat16 or float32"
+            "in-run scoring does not support the scaled losses of float16; use precision bfloat16 or float32"
         )
     if recipe.epochs < 2:
         raise errors.RecipeUnsuitable("in-run scoring begins with the second epoch; train for 2 epochs at least")

@@ -330,6 +330,17 @@ def test_hugging_face_streams():
     assert [int(item["label"]) for item in pruned.subset] == labels[pruned.kept].tolist()
 
 
+def test_a_stream_of_dictionaries_has_names():
+    class Named(IterableDataset):
+        def __iter__(self):
+            for row, label in zip(*table(), strict=True):
+                yield {"x": torch.from_numpy(row), "kind": NAMES[label]}
+
+    pruned = moso.prune(Named(), labels="kind", keep=24, **FAST)
+    assert pruned.run.task.classes == NAMES
+    assert len(list(pruned.subset)) == 24
+
+
 def test_a_stream_that_does_not_fit_is_refused():
     from moso.data.given.given_streams import from_stream
 

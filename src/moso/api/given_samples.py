@@ -13,11 +13,12 @@ from moso import errors
 from moso.data.given import Given, look_at
 from moso.data.given.answer_columns import answer_of
 from moso.data.given.given_arrays import plain
+from moso.data.given.given_streams import is_stream
 from moso.data.given.pictures import PicturesAsTensors, stacked_pictures
 from moso.data.readers import MEMORY_LIMIT_BYTES, MemoryReader, Reader
 from moso.data.samples import Samples, StoredSamples, UserSamples
 from moso.data.tokenizer import TextReader, Tokenizer
-from moso.data.views import Collate, ItemView, Normalisation, check_repeatable
+from moso.data.views import Collate, ItemView, Normalisation, check_repeatable, is_array_pair
 from moso.progress import Progress, silent
 from moso.tasks import Classification, Loss, PerSample, Task, find_task, fitting_task, mean_loss, own_metric, unread
 from moso.tasks.classification import is_names
@@ -245,8 +246,9 @@ def labels_argument(labels: Any, data: Any) -> tuple[Any, str | None]:
     """
     if not isinstance(labels, str):
         return labels, None
+    items = not is_stream(data) and hasattr(data, "__getitem__") and hasattr(data, "__len__")
     named = isinstance(data, Mapping) or hasattr(data, "column_names") or hasattr(data, "columns")
-    if not named and not (hasattr(data, "__getitem__") and len(data) and isinstance(data[0], Mapping)):
+    if is_array_pair(data) or (items and not named and len(data) and not isinstance(data[0], Mapping)):
         raise errors.WrongType(
             f"labels={labels!r} names a column, and the data has no names; give the labels themselves"
         )

@@ -144,7 +144,7 @@ def test_runs_without_suspects_are_refused(refused, done, compared, tmp_path):
     flags = [*SMALL, "--seeds", "1", "--method", "moso", "--quiet"]
     done("train", *flags, "--partitions", "1", "--out", str(tmp_path / "one"))
     done("score", str(tmp_path / "one"), "--quiet", "--workers", "1")
-    assert "give --partitions 2 or more" in refused("suspects", str(tmp_path / "one"))
+    assert "2 partitions or more" in refused("suspects", str(tmp_path / "one"))
     done("train", *flags, "--dataset", "diabetes", "--out", str(tmp_path / "numbers"))
     done("score", str(tmp_path / "numbers"), "--quiet", "--workers", "1")
     assert "have no classes" in refused("suspects", str(tmp_path / "numbers"))

@@ -207,7 +207,7 @@ def test_out_of_sample_predictions_come_from_surrogates_that_did_not_see_the_sam
 
 def test_predictions_that_cannot_be_had_get_one_clear_sentence(small_run):
     job = small_run("seen", partitions=1)
-    with refusal("evidence-missing", 1, "--partitions", 2):
+    with refusal("evidence-missing", 1):
         gathered(job, frozenset({"predictions"}))
 
 

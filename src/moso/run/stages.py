@@ -75,7 +75,7 @@ def begin(job: Job) -> None:
     if before is not None and before["fingerprint"] != fingerprint:
         raise errors.DataChanged(
             f"the data of {job.configuration.dataset} is not what it was when {job.directory} was begun "
-            "(its fingerprint differs); use another --out for the new data"
+            "(its fingerprint differs); use another directory (out) for the new data"
         )
     if before is None:
         c, train = job.configuration, job.data.train

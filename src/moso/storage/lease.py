@@ -87,7 +87,7 @@ def _take(backend: LeaseBackend, mine: Holder, expiry: float) -> None:
         if found is not None and not _ended(backend, found, expiry):
             raise errors.RunLocked(
                 f"another moso is working in {backend.place} (process {found.process} on {found.host}); "
-                "wait for it or use another --out"
+                "wait for it or use another directory (out)"
             )
         if backend.take(mine, found):
             return

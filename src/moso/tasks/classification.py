@@ -38,7 +38,13 @@ def cross_entropy(model: nn.Module, batch: Batch) -> torch.Tensor:
             f"the network gives {tuple(logits.shape)} for {len(labels)} samples; cross-entropy needs one output per "
             "class, [batch, classes]: give a network with such outputs, or loss="
         )
-    return F.cross_entropy(logits, labels, reduction="none")
+    try:
+        return F.cross_entropy(logits, labels, reduction="none")
+    except IndexError as problem:
+        raise errors.ModelUnsuitable(
+            f"a label has no output of the network, which gives {logits.shape[1]}, for the classes 0 to "
+            f"{logits.shape[1] - 1} ({problem}); give a network with more outputs, or correct the labels"
+        ) from problem
 
 
 def unpacked(batch: Batch) -> tuple[Any, torch.Tensor]:

@@ -56,7 +56,7 @@ def counted_steps(
     if time_steps > epochs - 1:
         raise errors.SettingInvalid(
             f"in-run scoring has a time step for every epoch but the first, {epochs - 1} of {epochs}, and {time_steps} "
-            "were asked for; ask for fewer (--time-steps) or train longer (--epochs)"
+            "were asked for; ask for fewer (time_steps) or train longer (epochs)"
         )
     return (sample_steps(epochs - 1, time_steps, seed, sampling) + 1) * steps_per_epoch
 

@@ -176,5 +176,5 @@ class _WatchingTraining(Watching):
 def _unseen(name: str) -> errors.MosoError:
     return errors.ModelUnsuitable(
         f"what {name} does to single samples cannot be seen while training, and a score needs every parameter; "
-        "score after training instead (--estimator exact)"
+        "score after training instead (estimator 'exact')"
     )

@@ -28,6 +28,8 @@ from moso.training.loop import StepPlan, train
 from moso.training.recipe import TrainingRecipe
 from moso.training.recording import ShowProgress
 
+_PIECE = "auto-"
+
 
 @dataclass(frozen=True)
 class Trial(Piece):
@@ -52,7 +54,7 @@ class Trial(Piece):
     @property
     def name(self) -> str:
         """The name of the seed, ratio, candidate, fold and draw."""
-        return piece_name(self.seed, f"auto-{self.ratio:g}/{self.candidate}-fold-{self.fold}-draw-{self.draw}")
+        return piece_name(self.seed, f"{_PIECE}{self.ratio:g}/{self.candidate}-fold-{self.fold}-draw-{self.draw}")
 
     def path(self, job: Job) -> Path:
         """Return the path of the result."""
@@ -107,6 +109,11 @@ class Trial(Piece):
         scale = 100.0 if metric.measure.unit == "%" else 1.0
         write_json(self.path(job), {"value": scale * value, "kept": len(kept), "updates": plan.total})
         clear_away(position.parent)
+
+
+def is_trial(piece: str) -> bool:
+    """Return whether a piece of work of this name is a trial."""
+    return piece.rpartition("/")[0].rpartition("/")[2].startswith(_PIECE)
 
 
 def trials_folder(job: Job, seed: int, ratio: float) -> Path:

@@ -155,7 +155,7 @@ def prune(
             [choice] = find_choices(job, [configuration.choice(chosen, selector, own_score)])
             _check_start(model, choice, job)
             _perform(job, executor, choice, along)
-            directory.note(pruned=_note(choice, share, out is None, given, asked))
+            directory.note(pruned=_note(choice, share, out is None, given, asked, score_set is not None))
             directory.push()
             return Pruned._opened(_run(directory, out is None), taking(train_set, given.take))
 
@@ -169,7 +169,7 @@ def _others(splits: dict[str, Any], test_set: Any, validation_set: Any, risk: ob
 
 def _data(given: Given, score_set: Any, others: tuple[Any, Any], asked: Asked) -> DataSet:
     train = training_samples(given, score_set, asked)
-    test, judge = (other_samples(data, train, asked) for data in others)
+    test, judge = (other_samples(data, train, given.columns, asked) for data in others)
     met, test, judge = as_met(train, test, judge)
     assert met is not None, "the first split is the training split"
     return DataSet(CUSTOM, met, test, validation=judge)
@@ -289,7 +289,9 @@ def _check_start(model: Any, choice: ResolvedMethod, job: Job) -> None:
             )
 
 
-def _note(choice: ResolvedMethod, share: float, temporary: bool, given: Given, asked: Asked) -> PrunedNote:
+def _note(
+    choice: ResolvedMethod, share: float, temporary: bool, given: Given, asked: Asked, augmented: bool
+) -> PrunedNote:
     """Return what the manifest keeps of the result, enough to load it again."""
     return {
         "method": choice.method,
@@ -297,7 +299,8 @@ def _note(choice: ResolvedMethod, share: float, temporary: bool, given: Given, a
         "score": None if choice.score is None else choice.score.name,
         "ratio": share,
         "temporary": temporary,
-        "data": given.fingerprint(),
+        "data": given.fingerprint(content=not augmented),
+        "augmented": augmented,
         "label": asked.label,
         "items": not asked.takes_pairs or asked.collate is not None,
     }

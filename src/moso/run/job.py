@@ -140,8 +140,8 @@ class Job:
             case "validation":
                 if self.data.validation is None:
                     raise errors.SettingMissing(
-                        "risk 'validation' needs validation data: give moso.prune a validation_set=, and moso run a "
-                        "name (validation) or a share of the training data to hold out (validation_share)"
+                        "risk 'validation' needs validation data: give moso.prune a validation_set, moso run a name "
+                        "(validation) or a share of the training data to hold out (validation_share)"
                     )
                 view, count = self.data.validation.evaluation_view(), len(self.data.validation)
                 return SampleRisk(view, np.arange(count), loader_workers=self.runtime.loader_workers)

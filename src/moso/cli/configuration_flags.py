@@ -31,6 +31,7 @@ _HELP = {
     "match": "retraining on less data gets equal 'epochs' or equal 'steps' [as the recipe says]",
     "model": "the surrogate's network [convnet; bag for texts, mlp-w32 for numbers to predict]",
     "task": "what is learned: classification, regression or multi-label [as the data says]",
+    "retrain_recipe": "how the network is retrained, if another way than --recipe says",
     "recipe": "how networks are trained: a name, or a TOML file of your own [one that fits the data]",
 }
 _SHORTCUTS: dict[str, type[int] | type[float] | type[str]] = {
@@ -61,7 +62,7 @@ class RunSettings(Flags):
             default = "" if unsaid else field.default
             shown = ", ".join(map(str, default)) if isinstance(default, tuple) else default
             text = _HELP.get(name, field.description or name) + (f" [{shown}]" if shown != "" else "")
-            number = next((one for one in (int, float) if one in _plain_types(field.annotation)), str)
+            number = next((one for one in (bool, int, float) if one in _plain_types(field.annotation)), str)
             found[name] = (option, list[kind] if kind else number, text)  # type: ignore[valid-type]
         for name, scalar in _SHORTCUTS.items():
             found[name] = (f"--{name.replace('_', '-')}", scalar, _HELP[name])
@@ -101,7 +102,7 @@ def configuration_from(
     merged = {**(defaults or {}), **given, **settings}
     if "settings" in given and "settings" in settings:
         merged["settings"] = _both(read_settings(given["settings"]), read_settings(settings["settings"]))
-    for name in ("dataset", "labels", "embedding"):
+    for name in ("dataset", "labels", "embedding", "weights", "embed"):
         if isinstance(merged.get(name), str):
             merged[name] = whole_path(merged[name])
     return Configuration.resolve(merged), None if out is None else str(out)

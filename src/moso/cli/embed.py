@@ -11,7 +11,7 @@ from moso.cli.configuration_flags import whole_path
 from moso.cli.display import showing
 from moso.cli.flags import Quiet
 from moso.cli.work import local_path
-from moso.configuration.configuration import available_device
+from moso.configuration.device import available_device
 from moso.data.dataset import open_dataset
 from moso.embedding import Embedding, find_embedder, write_features_folder
 from moso.embedding.rows import BATCH_SIZE
@@ -62,9 +62,7 @@ def embed(
     how = Embedding(_precision(precision), batch_size, threads or os.cpu_count() or 1, loader_workers)
     available_device(device)
     start = Start(pretrained, str(Path(weights).expanduser().resolve()) if weights else "")
-    data = open_dataset(
-        whole_path(dataset), resize=resize, on_broken=_on_broken(on_broken), test_share=test_share
-    )
+    data = open_dataset(whole_path(dataset), resize=resize, on_broken=_on_broken(on_broken), test_share=test_share)
     embedder = find_embedder(network, data.train, start, size, device)
     with showing(quiet) as progress:
         done = write_features_folder(out, data, embedder, how, resize=resize, progress=progress)

@@ -7,14 +7,15 @@ import typer
 
 from moso.analysis.estimate import estimate
 from moso.cli.configuration_flags import RunSettings, configuration_from
+from moso.cli.display import showing
 from moso.cli.executor_options import ExecutorOptions
 from moso.cli.flags import DryRun, with_flags
 from moso.cli.printed_tables import print_plan, print_summary
 from moso.cli.work import default_out, working
 from moso.report.page.page import write_report
 from moso.results.directory import RunDirectory
-from moso.results.originals import load_data
 from moso.results.reading import Run
+from moso.results.run_data import Preparation, load_data
 from moso.run.job import Job
 from moso.run.stages import evaluate_stage, score_stage, select_stage, train_stage
 
@@ -37,7 +38,7 @@ def run(
     settings: RunSettings,
 ) -> None:
     """Partition, train surrogates, score, select, retrain, report: the whole job, resumable."""
-    job = new_job(file, out, options, settings)
+    job = new_job(file, out, options, settings, dry_run=dry_run)
     if dry_run:
         print_plan(job, estimate(job, options.worker_count(job.configuration)))
         return
@@ -67,6 +68,7 @@ def new_job(
     options: ExecutorOptions,
     settings: RunSettings,
     defaults: dict[str, Any] | None = None,
+    dry_run: bool = False,
 ) -> Job:
     """Return the job that a file and flags describe, with its data loaded and checked.
 
@@ -76,10 +78,13 @@ def new_job(
         options: Where and how the pieces run.
         settings: Settings given as flags.
         defaults: Defaults of the verb.
+        dry_run: Compute no features.
 
     Raises:
         MosoError: A setting is invalid, or the data cannot be opened.
     """
     configuration, file_out = configuration_from(file, settings.given, defaults)
     directory = RunDirectory.at(out or file_out or default_out(configuration))
-    return Job(directory, configuration, load_data(configuration), runtime=options.runtime)
+    with showing(options.quiet) as progress:
+        data = load_data(configuration, directory, Preparation(progress, placeholder=dry_run))
+    return Job(directory, configuration, data, runtime=options.runtime)

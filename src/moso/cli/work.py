@@ -10,7 +10,7 @@ import typer
 from moso import errors
 from moso.cli.executor_options import ExecutorOptions
 from moso.configuration import Configuration
-from moso.configuration.configuration import available_device
+from moso.configuration.device import available_device
 from moso.results.directory import RunDirectory
 from moso.run.job import Job, Runtime
 from moso.run.stages import Executor, begin

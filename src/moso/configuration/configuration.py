@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 import tomli_w
-import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from moso import errors
+from moso.configuration.device import resolve_device
+from moso.configuration.networks import check_networks, fitting_networks, retraining_recipe
 from moso.configuration.resolved_method import ResolvedMethod, all_needs, read_settings, resolve_method
 from moso.data.readers import MEMORY_LIMIT_BYTES
-from moso.data.sources.registry import expected_task, fitting
+from moso.data.sources.registry import expected_task
 from moso.errors import unknown_name
 from moso.evaluation.baselines import BASELINES, FEWER_STEPS
 from moso.evidence import MEAN_SHARE, Sampling
@@ -24,6 +25,7 @@ from moso.evidence.estimators import IN_RUN
 from moso.evidence_kinds.registry import about_classes, needed_kinds
 from moso.gradients.estimates.sketch import NUMBERS
 from moso.methods import Method, find_method, methods
+from moso.models import Start
 from moso.scores import Form, Score
 from moso.selection import Selector, check_ratio, find_selector
 from moso.tasks import Classification, find_task
@@ -63,6 +65,22 @@ class Configuration(BaseModel):
     by_class: bool = Field(True, description="samples belong to classes: selections can be balanced, tables split")
     model: str = Field("convnet", description="the surrogate's network")
     retrain_model: str = Field("", description="the network retrained on what is kept, if another")
+    pretrained: bool = Field(False, description="start from timm's own pretrained weights, from its cache or the hub")
+    weights: str = Field("", description="file of weights to start from: safetensors, or .pth of plain tensors")
+    train: str = Field("all", description="what of the network moves in training: all, head or last:N")
+    trunk: Literal["once", "every"] = Field(
+        "once", description="a frozen trunk is computed 'once' and kept, or in 'every' pass over the data"
+    )
+    feature_views: int = Field(
+        0, ge=0, description="frozen trunk and augmentation: fixed augmented views that are computed once; 0 = none"
+    )
+    embed: str = Field("", description="network whose features are pruned in place of the data, or features:DIR")
+    embed_size: int | None = Field(None, ge=1, description="pixels that images are scaled to before --embed")
+    prove: Literal["head", "network"] = Field(
+        "head",
+        description="with --embed, retrained on what is kept: the 'head' on features or a 'network' on the data",
+    )
+    retrain_recipe: str = Field("", description="recipe of retraining, if another than --recipe")
     partitions: int = Field(5, ge=1, description="the paper's I; 1 means none")
     time_steps: int = Field(10, ge=1, description="the paper's sampled time steps, K")
     sampling: Sampling = Field("stratified", description="how time steps are drawn; 'uniform' is the paper's")
@@ -151,7 +169,7 @@ class Configuration(BaseModel):
         shortcuts = {name: values.pop(name) for name in _SHORTCUTS if name in values}
         dataset = str(values.get("dataset", "digits"))
         _settle_task(values, dataset)
-        model, recipe = fitting(dataset)
+        model, recipe = fitting_networks(values, dataset)
         values.setdefault("model", model)
         # A file with a format was written by a run and holds its whole recipe; the named recipe may have changed since.
         named = None if "format" in values else load_recipe(str(values.setdefault("recipe", recipe)))
@@ -161,6 +179,10 @@ class Configuration(BaseModel):
                 raise errors.SettingInvalid(f"[{stage}] must be a table of a recipe's settings, not {table!r}")
             start = getattr(named, stage) if named is not None else written_recipe(table, f"[{stage}]")
             changes = {**table, **{name: value for name, value in shortcuts.items() if name in _BOTH}}
+            if values.get("embed") and stage == "surrogate":
+                changes.pop("augmentation", None)  # it is for pictures, and surrogates see features
+            if stage == "retraining" and named is not None:
+                start = retraining_recipe(values, dataset) or start
             if stage == "retraining" and "retrain_epochs" in shortcuts:
                 changes["epochs"] = shortcuts["retrain_epochs"]
             values[stage] = start.changed(**changes)
@@ -175,7 +197,7 @@ class Configuration(BaseModel):
             values["baselines"] = ()
         if values.get("estimator") == IN_RUN:
             values.setdefault("time_steps", max(1, values["surrogate"].epochs - 1))
-        values["device"] = _device(str(values.get("device", "auto")))
+        values["device"] = resolve_device(str(values.get("device", "auto")))
         configuration = cls._validated(values)
         if every:
             configuration = configuration.model_copy(update={"methods": configuration.possible_methods()})
@@ -221,6 +243,7 @@ class Configuration(BaseModel):
         for name in self.baselines:
             if name not in BASELINES:
                 raise unknown_name("baseline", name, BASELINES)
+        check_networks(self)
         if self.estimator == IN_RUN:
             check_in_run(self.surrogate)
         if self.risk != "train" and self.estimator != "exact":
@@ -332,6 +355,16 @@ class Configuration(BaseModel):
         return found
 
     @property
+    def start(self) -> Start:
+        """The weights that the network of `model` starts from (with `embed`, that network), and what of it moves."""
+        return Start(self.pretrained, self.weights, self.train)
+
+    @property
+    def retrained_network(self) -> str:
+        """The name of the network that is retrained on kept samples."""
+        return self.retrain_model or (self.embed if self.prove == "network" else self.model)
+
+    @property
     def early_epoch(self) -> int:
         """The epoch after which early scores are computed; by default a tenth of training, at least 1."""
         return self.early_epochs or max(1, round(self.surrogate.epochs / 10))
@@ -377,38 +410,3 @@ def _settle_task(values: dict[str, Any], dataset: str) -> None:
     else:
         task = find_task(str(values["task"])) if "task" in values else expected_task(dataset)
         values |= {"task": task.name, "by_class": task.by_class}
-
-
-def _device(name: str) -> str:
-    if name == "auto":
-        if torch.cuda.is_available():
-            return "cuda"
-        return "mps" if torch.backends.mps.is_available() else "cpu"
-    _known_device(name)
-    return name
-
-
-def _known_device(name: str) -> torch.device:
-    try:
-        return torch.device(name)
-    except RuntimeError as problem:
-        raise errors.UnknownName(f"device {name!r} is not known; use cpu, cuda, cuda:1 or mps") from problem
-
-
-def available_device(name: str) -> torch.device:
-    """Return the device of this name if this machine has it.
-
-    The check is not part of `resolve`, because the machine that leads a run may lack the devices of its workers.
-
-    Raises:
-        MosoError: ``unknown-name``, ``device-unavailable``.
-
-    Example:
-        >>> available_device("cpu")
-        device(type='cpu')
-    """
-    device = _known_device(name)
-    there = {"cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}.get(device.type, 1)
-    if (device.index or 0) >= there:
-        raise errors.DeviceUnavailable(f"device {name!r} is not available on this machine")
-    return device

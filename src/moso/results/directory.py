@@ -13,7 +13,7 @@ from pathlib import Path
 
 from moso import errors
 from moso.configuration import Configuration
-from moso.configuration.configuration import FORMAT
+from moso.configuration.fields import FORMAT
 from moso.errors import MosoError
 from moso.files import TEMPORARY, append, replacing, sweep, write_json, write_text
 from moso.results.manifest import Event, Manifest, Surroundings
@@ -124,7 +124,7 @@ class RunDirectory:
         """
         if self.copy is not None and self.copy.store.is_of_one_process:
             raise errors.ExecutorUnsuitable(
-                f"{self} is seen by this process alone; use another address, or --workers 1"
+                f"{self} is seen by this process alone; use another address, or one worker (workers)"
             )
 
     def pull(self, wanted: Wanted = is_small_file) -> None:
@@ -192,14 +192,14 @@ class RunDirectory:
             ]
             if foreign:
                 raise errors.NotARun(
-                    f"{self} is not empty and not a run directory (it holds {foreign[0]}); use another --out"
+                    f"{self} is not empty and not a run directory (it holds {foreign[0]}); use another directory (out)"
                 )
             return
         different = self.configuration().difference(configuration)
         if different and different != ["tolerance"]:  # decides no file of the run, only what is said of them
             raise errors.RunDiffers(
                 f"{self} holds a run of another configuration ({', '.join(different)} differ); "
-                "use another --out, or delete it"
+                "use another directory (out), or delete it"
             )
 
     def configuration(self) -> Configuration:

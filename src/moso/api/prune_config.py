@@ -43,6 +43,15 @@ class PruneSettings(TypedDict, total=False):
     retraining: Mapping[str, Any] | None
     match: Match | None
     retrain_model: str | None
+    retrain_recipe: str | None
+    pretrained: bool | None
+    weights: str | None
+    train: str | None
+    trunk: Literal["once", "every"] | None
+    feature_views: int | None
+    embed: str | None
+    embed_size: int | None
+    prove: Literal["head", "network"] | None
     partitions: int | None
     time_steps: int | None
     sampling: Sampling | None
@@ -84,6 +93,15 @@ class PruneConfig:
         retraining: Further settings of the recipe for retrainings.
         match: What retraining on less data keeps equal, `epochs` or `steps`.
         retrain_model: Name of the network that is retrained, if another than that of surrogates.
+        retrain_recipe: Recipe of retrainings, if another.
+        pretrained: Start a network of timm from its own pretrained weights.
+        weights: File of weights to start from: safetensors, or plain tensors.
+        train: What of the network is trained: `all`, `head` or `last:N`.
+        trunk: A frozen trunk is computed `once` and kept, or in `every` pass.
+        feature_views: Fixed augmented views of a frozen trunk that are computed once.
+        embed: Network on whose features samples are scored and selected (the model is then a head), or `features:DIR`.
+        embed_size: Pixels that pictures are scaled to for `embed`.
+        prove: With `embed`, what is retrained: the `head`, or a `network` on the data itself.
         partitions: Number of partitions (the paper's I); 1 disables partitioning.
         time_steps: Number of sampled time steps (the paper's K).
         sampling: How time steps are drawn, `stratified` or `uniform`.
@@ -129,6 +147,15 @@ class PruneConfig:
     retraining: Mapping[str, Any] | None = None
     match: Match | None = None
     retrain_model: str | None = None
+    retrain_recipe: str | None = None
+    pretrained: bool | None = None
+    weights: str | None = None
+    train: str | None = None
+    trunk: Literal["once", "every"] | None = None
+    feature_views: int | None = None
+    embed: str | None = None
+    embed_size: int | None = None
+    prove: Literal["head", "network"] | None = None
     partitions: int | None = None
     time_steps: int | None = None
     sampling: Sampling | None = None

@@ -36,6 +36,7 @@ from moso.progress import Progress
 from moso.results.directory import RunDirectory
 from moso.results.manifest import PrunedNote
 from moso.results.reading import Run
+from moso.results.run_data import Preparation, prepared
 from moso.run.imported_scores import find_choices
 from moso.run.job import Job, Runtime
 from moso.run.stages import Executor, begin, evaluate_stage, score_stage, select_stage
@@ -151,6 +152,7 @@ def prune(
         configuration = _resolved(values, given.count)
         executor = _executor(workers, bars, configuration)
         with _directory(out) as directory:
+            data = prepared(data, configuration, directory, Preparation(bars), build)
             job = Job(directory, configuration, data, build, Runtime(loader_workers), own_risk)
             [choice] = find_choices(job, [configuration.choice(chosen, selector, own_score)])
             _check_start(model, choice, job)
@@ -187,6 +189,8 @@ def _fitting(train: Samples, model: Any, asked_for: dict[str, Any]) -> dict[str,
     network, recipe = ("convnet", "pictures") if len(train.shape) == 3 else ("mlp-w32", "table")
     if train.vocabulary is not None:
         network, recipe = "bag", "text"
+    if asked_for.get("embed") and model is None:
+        return {"seeds": 1, **asked_for, "dataset": CUSTOM, "by_class": train.task.by_class}  # a head fits features
     if model is None and not train.shape:
         raise errors.SettingMissing("items have several inputs; give model=, a function that makes a network for them")
     if "retrain_model" in asked_for and not isinstance(model, str | None):

@@ -11,17 +11,18 @@ from typing import Any
 import typer
 
 from moso.cli.configuration_flags import QUICK, QUICK_VISITS, RunSettings, configuration_from
+from moso.cli.display import showing
 from moso.cli.executor_options import ExecutorOptions
 from moso.cli.export import ExportOptions
 from moso.cli.selection_options import SelectionOptions, asked_ratios
 from moso.configuration import CUSTOM, Configuration
-from moso.configuration.configuration import available_device
+from moso.configuration.device import available_device
 from moso.evaluation.standings import RANDOM
 from moso.evaluation.tolerance import check_tolerance
 from moso.results.directory import RunDirectory
-from moso.results.originals import load_data
 from moso.results.overrides import overrides_digest
 from moso.results.reading import Run
+from moso.results.run_data import Preparation, open_data, prepared
 from moso.run.job import Job, Runtime
 from moso.run.stages import Executor, begin, select_stage
 from moso.selection.share import asked_ratio
@@ -76,6 +77,7 @@ def new_job(
     options: ExecutorOptions,
     settings: RunSettings,
     defaults: dict[str, Any] | None = None,
+    dry_run: bool = False,
 ) -> Job:
     """Return the job that a file and flags describe, with its data loaded and checked.
 
@@ -85,15 +87,18 @@ def new_job(
         options: Where and how the pieces run.
         settings: Settings given as flags.
         defaults: Defaults of the verb.
+        dry_run: Compute no features.
 
     Raises:
         MosoError: A setting is invalid, or the data cannot be opened.
     """
     given = {**(defaults or {}), **(QUICK if settings.quick else {})}
     configuration, file_out = configuration_from(file, settings.given, given)
-    data = load_data(configuration)
+    data = open_data(configuration)
     configuration = _with_samples(configuration, settings, len(data.train))
     directory = RunDirectory.at(out or file_out or default_out(configuration))
+    with showing(options.quiet) as progress:
+        data = prepared(data, configuration, directory, Preparation(progress, placeholder=dry_run))
     return Job(directory, configuration, data, runtime=options.runtime)
 
 

@@ -31,6 +31,8 @@ class DataSet:
         clean_labels: Labels of the source, shape `[train]`, if they were replaced or made noisy.
         noisy: Which samples drew a new label at random, shape `[train]`; some drew their own label again.
         validation: Validation split, if there is one.
+        original: The data set that inputs were computed from, if they are features; its samples are the same, in the
+            same order.
     """
 
     name: str
@@ -39,6 +41,7 @@ class DataSet:
     clean_labels: NDArray[np.int64] | None = None
     noisy: NDArray[np.bool_] | None = None
     validation: Samples | None = None
+    original: "DataSet | None" = None
 
     @property
     def task(self) -> Task:

@@ -71,6 +71,8 @@ def begin(job: Job) -> None:
         fingerprint["test"] = job.data.test.fingerprint()
     if job.data.validation is not None:
         fingerprint["validation"] = job.data.validation.fingerprint()
+    if job.data.original is not None:
+        fingerprint["original"] = job.data.original.train.fingerprint()
     before = job.directory.manifest().get("dataset")
     if before is not None and before["fingerprint"] != fingerprint:
         raise errors.DataChanged(
@@ -249,17 +251,17 @@ def evaluation_pieces(job: Job, choices: Sequence[Chosen] = (), ratios: Sequence
     c, chosen = job.configuration, find_choices(job, choices)
     retrainings = []
     for seed in c.all_seeds():
-        network = c.retrain_model or c.model
-        retrainings.append(Retraining(FULL, "none", 0.0, seed, network, c.recipe, c.match))
+        network, recipe = c.retrained_network, c.retrain_recipe or c.recipe
+        retrainings.append(Retraining(FULL, "none", 0.0, seed, network, recipe, c.match))
         for choice in chosen:
             name = choice.selector.name
             retrainings += [
-                Retraining(choice.method, name, ratio, seed, network, c.recipe, c.match, choice.parameters)
+                Retraining(choice.method, name, ratio, seed, network, recipe, c.match, choice.parameters)
                 for ratio in ratios_of(job, choice, ratios)
             ]
         for ratio in ratios or c.ratios:
             retrainings += [
-                Retraining(name, "none", ratio, seed, network, c.recipe, c.match) for name in c.retrained_baselines()
+                Retraining(name, "none", ratio, seed, network, recipe, c.match) for name in c.retrained_baselines()
             ]
     # The longest first, so that the other workers do not idle at the end while one finishes a long retraining.
     retrainings.sort(key=lambda retraining: retraining.ratio)

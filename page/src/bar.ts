@@ -38,7 +38,7 @@ export function selectionBar(model: Model): HTMLElement {
 
   const options = (): void => {
     const method = model.method;
-    const inPage = method?.score ? model.about.in_page : [];
+    const inPage = method?.score && method.in_page !== false ? model.about.in_page : [];
     const own = [...new Set(model.about.selections.filter((one) => one.method === method?.name).map((one) => one.key))];
     const selectors = [
       ...inPage.map((name) => ({ value: name, text: name, group: "at any ratio" })),
@@ -51,7 +51,7 @@ export function selectionBar(model: Model): HTMLElement {
     choices.replaceChildren(
       select(
         "Method",
-        model.about.methods.map((one) => ({ value: one.name, text: one.name })),
+        model.about.methods.map((one) => ({ value: one.name, text: one.name, title: one.description })),
         model.choice.method,
         (name) => {
           const next = model.about.methods.find((one) => one.name === name)!;
@@ -121,6 +121,17 @@ export function selectionBar(model: Model): HTMLElement {
 
 type Figure = (name: string, value: string, more?: string, title?: string) => void;
 
+/** Whether accuracy stays within the tolerance of the run, as far as it was measured; where it is lost nothing pays off. */
+function withinTolerance(model: Model): boolean {
+  const { accuracy, verdict } = model.about;
+  const found = model.decisions.size ? null : model.expected(model.choice);
+  if (!accuracy?.full || !found) return false;
+  const { unit, better } = accuracy.measure;
+  const allowed = unit === "%" ? verdict.tolerance : (verdict.tolerance / 100) * Math.abs(accuracy.full.mean);
+  const gain = (found.value - accuracy.full.mean) * (better === "higher" ? 1 : -1);
+  return gain >= -allowed - 1e-9;
+}
+
 function outcome(model: Model, figure: Figure): void {
   const accuracy = model.about.accuracy;
   const { ratio } = model.choice;
@@ -130,22 +141,22 @@ function outcome(model: Model, figure: Figure): void {
     const found = model.decisions.size ? null : model.expected(model.choice);
     const text = (value: number): string => (unit === "%" ? `${value.toFixed(1)} %` : String(Number(value.toPrecision(4))));
     if (found?.measured) figure(name, text(found.value), "measured", "the mean over the seeds of this run");
-    else if (found) figure(name, text(found.value), "interpolated", "straight between the nearest ratios that were measured");
-    else if (model.decisions.size) figure(name, "–", "not measured", "decisions by hand were never trained on");
-    else figure(name, "–", "not measured", "not with this pair, or not at ratios on both sides of this one");
+    else if (found) figure(name, text(found.value), "interpolated", "linear between the nearest measured ratios");
+    else if (model.decisions.size) figure(name, "–", "not measured", "no network was retrained on a selection with manual decisions");
+    else figure(name, "–", "not measured", "no retraining with this method and selector at ratios on both sides of this one");
   }
   const time = model.seconds(ratio);
   if (time) {
     const saved = Math.max(0, 1 - time.pruned.value / time.all);
     const how = time.pruned.measured ? "measured" : "estimated";
-    const title = `${duration(time.all)} on all data, ${duration(time.pruned.value)} on what is kept`;
+    const title = `${duration(time.all)} on all data, ${duration(time.pruned.value)} on the kept samples`;
     figure("Training time saved", percent(saved), how, title);
     const each = time.all - time.pruned.value;
     const cost = model.about.cost!;
-    if (each > 0 && cost.pruning > 0) {
+    if (each > 0 && cost.pruning > 0 && withinTolerance(model)) {
       const after = Math.ceil(cost.pruning / each);
-      const title = `pruning cost ${duration(cost.pruning)}, a training saves ${duration(each)}`;
-      figure("Paid for itself", `after ${whole(after)}`, after === 1 ? "retraining" : "retrainings", title);
+      const title = `scoring cost ${duration(cost.pruning)}, a retraining saves ${duration(each)}`;
+      figure("Scoring pays off", `after ${whole(after)}`, after === 1 ? "retraining" : "retrainings", title);
     }
   }
 }

@@ -40,7 +40,7 @@ export function s<K extends keyof SVGElementTagNameMap>(
 /** A choice from a list; a group begins where an option names another one than the option before. */
 export function select(
   label: string,
-  options: { value: string; text: string; group?: string }[],
+  options: { value: string; text: string; group?: string; title?: string }[],
   value: string,
   change: (value: string) => void,
 ): HTMLLabelElement {
@@ -53,7 +53,7 @@ export function select(
       parent = group === undefined ? box : h("optgroup", { label: group });
       if (parent !== box) box.append(parent);
     }
-    parent.append(h("option", { value: option.value, selected: option.value === value }, option.text));
+    parent.append(h("option", { value: option.value, selected: option.value === value, title: option.title || null }, option.text));
   }
   return h("label", { class: "field" }, h("span", {}, label), box);
 }
@@ -89,6 +89,11 @@ export function table(head: string[], rows: Child[][], numbers: boolean[], capti
 /** A section with a heading. */
 export function section(title: string, ...children: Child[]): HTMLElement {
   return h("section", { class: "card" }, h("h2", {}, title), ...children);
+}
+
+/** A name, and what it means for whoever points at it. */
+export function explained(name: string, meaning = ""): HTMLElement {
+  return h("span", { title: meaning || null, class: meaning ? "explained" : null }, name);
 }
 
 /** A text whose numbers stay on one line with their per cent sign. */

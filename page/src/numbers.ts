@@ -13,7 +13,7 @@ export function whole(value: number): string {
 export function short(value: number): string {
   if (!Number.isFinite(value)) return String(value);
   const size = Math.abs(value);
-  if (size !== 0 && (size < 1e-3 || size >= 1e5)) return value.toExponential(2).replace("e+", "e").replace("-", "−");
+  if (size !== 0 && (size < 1e-3 || size >= 1e5)) return value.toExponential(2).replace("e+", "e").replaceAll("-", "−");
   return String(Number(value.toPrecision(3))).replace("-", "−");
 }
 

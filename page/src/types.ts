@@ -13,7 +13,16 @@ export interface Line {
   /** The selector, with its settings behind it where they are not the usual ones. */
   key: string;
   name: string;
+  /** What the method believes, in a few words; empty for one that is not registered. */
+  description: string;
   points: Point[];
+}
+
+/** The verdict on the run, as far as the page uses it. */
+export interface Verdict {
+  tolerance: number;
+  sentences: string[];
+  class_harmed: boolean;
 }
 
 export interface Accuracy {
@@ -54,6 +63,19 @@ export interface Method {
   score: string | null;
   selector: string;
   description: string;
+  /** False where its selections cannot be computed from this page's labels: another run's, with other labels. */
+  in_page?: boolean;
+}
+
+/** Another run over the same samples. */
+export interface Against {
+  name: string;
+  labels_differ: number;
+  same_test: boolean;
+  /** Settings that differ: name, here, there. */
+  settings: [string, string, string][];
+  rows: { name: string; ratio: number; own: string; other: string; difference: string; verdict: string }[];
+  note: string;
 }
 
 /** Rows of k, mean, lowest, highest. */
@@ -102,6 +124,7 @@ export interface About {
   version: string;
   name: string;
   headline: string;
+  verdict: Verdict;
   tally: string;
   missing: string[];
   accuracy: Accuracy | null;
@@ -137,6 +160,7 @@ export interface About {
     across?: number;
     type?: string;
   };
+  against?: Against;
   columns: Record<string, ColumnInfo>;
   left_out: string[];
 }

@@ -28,6 +28,7 @@ SETTINGS = {
 }
 STAGES = ("begun", "trained", "scored", "selected", "evaluated")
 HOSTILE = "<script>alert(1)<" + "script>"
+FAR_AWAY = [5, 57, 101]
 HOSTILE_TOO = '"><img src=x onerror=alert(1)>'
 
 
@@ -117,3 +118,15 @@ class Elements(HTMLParser):
             return np.unpackbits(packed, bitorder="little", count=described["length"]).astype(bool)
         values = np.frombuffer(content, dtype=np.dtype(described["kind"]).newbyteorder("<"))
         return values.reshape(described["rows"], described["length"]) if described["rows"] > 1 else values
+
+
+def table_with_copies(tmp_path: Path) -> dict[str, Any]:
+    """The settings of a run over rows of numbers: every tenth is a copy of the one before it, three are far away."""
+    draw = np.random.default_rng(0)
+    labels = np.arange(240) % 3
+    values = (draw.normal(size=(240, 6)) + 4 * np.eye(6)[labels]).astype(np.float32)
+    values[9::10] = values[8::10]
+    values[FAR_AWAY] = [[40.0] * 6, [-40.0] * 6, [40.0, -40.0] * 3]
+    columns = {f"x{number}": values[:, number] for number in range(6)}
+    pq.write_table(pa.table({**columns, "label": labels}), tmp_path / "copies.parquet")
+    return {"dataset": f"parquet:{tmp_path / 'copies.parquet'}", "partitions": 2, "test_share": 0.3}

@@ -54,21 +54,25 @@ export function chart(label: string, paint: (width: number) => Element | null, c
 
 /** An empty plot with its axes. */
 export function frame(width: number, height: number, xAxis: Axis, yAxis: Axis): Frame {
-  const left = MARGIN.left;
+  const ups = yAxis.ticks ?? ticks(yAxis.low, yAxis.high, Math.max(3, height / 50));
+  const up = yAxis.format ?? inSteps(ups);
+  const left = Math.max(MARGIN.left, leftOf(ups.map(up)));
   const right = width - MARGIN.right;
   const bottom = height - MARGIN.bottom;
   const x = (value: number) => left + ((value - xAxis.low) / (xAxis.high - xAxis.low || 1)) * (right - left);
   const y = (value: number) => bottom - ((value - yAxis.low) / (yAxis.high - yAxis.low || 1)) * (bottom - MARGIN.top);
   const svg = s("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
-  for (const value of yAxis.ticks ?? ticks(yAxis.low, yAxis.high, Math.max(3, height / 50))) {
+  for (const value of ups) {
     svg.append(
       s("line", { class: "grid", x1: left, x2: right, y1: y(value), y2: y(value) }),
-      s("text", { class: "tick", x: left - 8, y: y(value) + 4, "text-anchor": "end" }, (yAxis.format ?? short)(value)),
+      s("text", { class: "tick", x: left - 8, y: y(value) + 4, "text-anchor": "end" }, up(value)),
     );
   }
-  for (const value of xAxis.ticks ?? ticks(xAxis.low, xAxis.high, Math.max(4, width / 100))) {
+  const acrosses = xAxis.ticks ?? ticks(xAxis.low, xAxis.high, Math.max(4, width / 100));
+  const across = xAxis.format ?? inSteps(acrosses);
+  for (const value of acrosses) {
     svg.append(
-      s("text", { class: "tick", x: x(value), y: bottom + 18, "text-anchor": "middle" }, (xAxis.format ?? short)(value)),
+      s("text", { class: "tick", x: x(value), y: bottom + 18, "text-anchor": "middle" }, across(value)),
     );
   }
   svg.append(s("line", { class: "axis", x1: left, x2: right, y1: bottom, y2: bottom }));
@@ -90,6 +94,20 @@ export function frame(width: number, height: number, xAxis: Axis, yAxis: Axis): 
   const plot = s("g", {});
   svg.append(plot);
   return { svg, plot, width, height, x, y };
+}
+
+/** The room that tick labels and the axis label beside them take, in pixels. */
+export function leftOf(labels: string[]): number {
+  return 28 + 7.2 * Math.max(0, ...labels.map((one) => one.length));
+}
+
+/** How numbers at equal distances are written: with the digits that tell neighbours apart, and no more. */
+export function inSteps(values: number[]): (value: number) => string {
+  const step = Math.abs(values[1] - values[0]);
+  const largest = Math.max(...values.map(Math.abs));
+  if (!(step > 0) || largest >= 1e5 || largest < 1e-3) return short;
+  const digits = Math.min(8, Math.max(0, Math.ceil(-Math.log10(step) - 1e-9)));
+  return (value) => value.toFixed(digits).replace("-", "−").replace(/^−(0(\.0+)?)$/, "$1");
 }
 
 /** The range of some values with a little room around it. */

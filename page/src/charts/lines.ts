@@ -5,6 +5,8 @@ import { type Axis, chart, frame, path, range } from "./frame";
 
 export interface Series {
   name: string;
+  /** What the name means, for whoever points at it. */
+  description?: string;
   /** A class that gives its colour: series-0 ... series-7, random-0, random-1, ink. */
   colour: string;
   dashed?: boolean;
@@ -21,6 +23,8 @@ export interface LineChart {
   series: Series[];
   x: Partial<Axis>;
   y: Partial<Axis>;
+  /** Values that can occur: axes end there, whatever room is left around the points. */
+  within?: [number, number];
   /** Short strokes at the bottom: where something happened. */
   marks?: number[];
   legend?: boolean;
@@ -56,7 +60,7 @@ function legend(series: Series[], hidden: Set<string>, redraw: () => void): HTML
           {
             type: "button",
             "aria-pressed": String(!hidden.has(one.name)),
-            title: hidden.has(one.name) ? "show" : "hide",
+            title: `${one.description ? `${one.description}; ` : ""}click to ${hidden.has(one.name) ? "show" : "hide"}`,
             click: (event) => {
               const list = (event.currentTarget as HTMLElement).closest("ul")!;
               const place = [...list.children].indexOf((event.currentTarget as HTMLElement).parentElement!);
@@ -81,7 +85,9 @@ function legend(series: Series[], hidden: Set<string>, redraw: () => void): HTML
 function painted(spec: LineChart, hidden: Set<string>, width: number): SVGSVGElement {
   const visible = spec.series.filter((one) => !hidden.has(one.name));
   const all = visible.flatMap((one) => one.points);
-  const [yLow, yHigh] = range(all.flatMap((one) => (one.y === null ? [] : [one.y, one.low ?? one.y, one.high ?? one.y])));
+  const [low, high] = range(all.flatMap((one) => (one.y === null ? [] : [one.y, one.low ?? one.y, one.high ?? one.y])));
+  const [least, most] = spec.within ?? [-Infinity, Infinity];
+  const [yLow, yHigh] = [Math.max(low, least), Math.min(high, most)];
   const [xLow, xHigh] = range(all.map((one) => one.x), 0.03);
   const { svg, plot, x, y } = frame(
     width,

@@ -3,12 +3,23 @@
 import { range } from "../charts/frame";
 import { h, section } from "../dom";
 import type { Model } from "../model";
-import { percent, quantile, short, whole } from "../numbers";
-import { accuracyByClass, box, type ClassRow, confusion, share } from "./class_parts";
+import { type Numbers, percent, quantile, short, whole } from "../numbers";
+import { accuracyByClass, box, type ClassRow, confusion, damage, share } from "./class_parts";
 import { onceAFrame, type View } from "./view";
 
 /** Rows of a table that are drawn before somebody asks for all. */
 const FIRST_ROWS = 40;
+
+/** Accuracies per class of the pair that is chosen, at the evaluated ratio nearest to the chosen one. */
+interface Accuracies {
+  before?: number[];
+  after?: number[];
+  random?: number[];
+  randomName?: string;
+  harmed?: number[];
+  tests?: number[];
+  ratio: number | null;
+}
 
 export class ClassesView implements View {
   readonly name = "classes";
@@ -17,6 +28,7 @@ export class ClassesView implements View {
   private sortBy: keyof ClassRow = "label";
   private descending = false;
   private all = false;
+  private allDamage = false;
   private readonly redraw = onceAFrame(() => void this.fill());
 
   constructor(
@@ -36,8 +48,24 @@ export class ClassesView implements View {
       this.element.replaceChildren(h("h1", {}, "Classes"), h("p", {}, why));
       return;
     }
-    const { rows, ratio } = await this.rows();
+    const { rows, ratio, random } = await this.rows();
+    const names = {
+      method: `${model.choice.method} (${model.choice.selector})`,
+      random,
+      tolerance: model.about.verdict.tolerance,
+      all: this.allDamage,
+    };
     parts.push(
+      damage(
+        rows,
+        ratio,
+        names,
+        (label) => this.look(label),
+        () => {
+          this.allDamage = true;
+          this.redraw();
+        },
+      ),
       this.table(rows, ratio),
       accuracyByClass(rows, ratio, model.choice.method),
       confusion(model, (label, predicted) => this.look(label, predicted)),
@@ -46,7 +74,7 @@ export class ClassesView implements View {
   }
 
   /** What is known of every class, and the evaluated ratio that its accuracy after pruning is of. */
-  private async rows(): Promise<{ rows: ClassRow[]; ratio: number | null }> {
+  private async rows(): Promise<{ rows: ClassRow[]; ratio: number | null; random: string }> {
     const { model } = this;
     const labels = model.labels!;
     const score = model.method?.score ?? model.about.scores[0];
@@ -61,7 +89,7 @@ export class ClassesView implements View {
       kept[labels[one]] += model.kept[one];
       if (model.doubted(one)) doubted[labels[one]]++;
     }
-    const { before, after, ratio } = await this.accuracies();
+    const { before, after, random, randomName, harmed, tests, ratio } = await this.accuracies();
     const rows = classes.map((name, label) => ({
       label,
       name,
@@ -70,28 +98,48 @@ export class ClassesView implements View {
       spread: spread[label].length ? [0.05, 0.25, 0.5, 0.75, 0.95].map((share) => quantile(spread[label], share)) : [],
       before: before?.[label] ?? NaN,
       after: after?.[label] ?? NaN,
+      random: random?.[label] ?? NaN,
+      harmed: harmed?.[label] === 1,
+      tests: tests?.[label] ?? 0,
       doubted: doubted[label],
     }));
-    return { rows: rows.filter((row) => row.count > 0), ratio };
+    return { rows: rows.filter((row) => row.count > 0), ratio, random: randomName ?? "" };
   }
 
-  private async accuracies(): Promise<{ before?: number[]; after?: number[]; ratio: number | null }> {
+  private async accuracies(): Promise<Accuracies> {
     const { model } = this;
     const { class_accuracy: cells, classes } = model.about;
     if (!cells.length) return { ratio: null };
     const values = await model.source.numbers("class-accuracy");
-    const row = (number: number): number[] =>
-      Array.from(values.subarray(number * classes.length, (number + 1) * classes.length));
-    const full = cells.findIndex((one) => one.method === "full");
-    const own = cells
-      .map((cell, number) => ({ ...cell, number }))
+    const row = (from: Numbers, number: number): number[] =>
+      Array.from(from.subarray(number * classes.length, (number + 1) * classes.length));
+    const numbered = cells.map((cell, number) => ({ ...cell, number }));
+    const full = numbered.find((one) => one.method === "full");
+    const own = numbered
       .filter((one) => one.method === model.choice.method && one.key === model.choice.selector)
-      .sort((a, b) => Math.abs(a.ratio - model.choice.ratio) - Math.abs(b.ratio - model.choice.ratio));
+      .sort((a, b) => Math.abs(a.ratio - model.choice.ratio) - Math.abs(b.ratio - model.choice.ratio))[0];
+    if (!own) return { before: full && row(values, full.number), ratio: null };
+    const name = this.betterRandom(own.ratio);
+    const random = numbered.find((one) => one.method === "random" && one.ratio === own.ratio && one.key === name);
     return {
-      before: full >= 0 ? row(full) : undefined,
-      after: own[0] ? row(own[0].number) : undefined,
-      ratio: own[0]?.ratio ?? null,
+      before: full && row(values, full.number),
+      after: row(values, own.number),
+      random: random && row(values, random.number),
+      randomName: random ? `random (${random.key})` : "",
+      harmed: row(await model.source.numbers("class-harmed"), own.number),
+      tests: Array.from(await model.source.numbers("class-tests")),
+      ratio: own.ratio,
     };
+  }
+
+  /** The selector of the better random selection at a ratio, which methods are compared with everywhere. */
+  private betterRandom(ratio: number): string | undefined {
+    const { accuracy } = this.model.about;
+    const sign = accuracy?.measure.better === "lower" ? -1 : 1;
+    const found = (accuracy?.lines ?? [])
+      .filter((line) => line.method === "random")
+      .flatMap((line) => line.points.filter((one) => one.ratio === ratio).map((one) => ({ key: line.key, merit: sign * one.mean })));
+    return found.sort((a, b) => b.merit - a.merit)[0]?.key;
   }
 
   private table(rows: ClassRow[], ratio: number | null): HTMLElement {

@@ -76,10 +76,11 @@ export class IssuesView implements View {
 
   private tiles(positions: number[], which: "outliers" | "labels"): HTMLElement {
     const shown = positions.slice(0, this.more[which]);
+    const how = { predicted: which === "labels" };
     return h(
       "div",
       {},
-      h("div", { class: "tiled" }, ...shown.map((one) => tile(this.model, one, (position) => this.open(position)))),
+      h("div", { class: "tiled" }, ...shown.map((one) => tile(this.model, one, (position) => this.open(position), how))),
       this.further(positions.length - shown.length, which),
     );
   }
@@ -113,6 +114,14 @@ export class IssuesView implements View {
           this.tiles(positions, "labels"),
         );
       }
+      let agree = 0;
+      for (let i = 0; i < model.count; i++) if (!model.disagrees(i)) agree++;
+      parts.push(
+        note(
+          `These networks predict the given label for ${percent(agree / model.count)} of all samples; the fewer, the more of ` +
+            "the samples above are hard rather than wrong.",
+        ),
+      );
       parts.push(note(`${rule} ${order ? `Suspicion ranks by ${order}. ` : ""}A doubt is not a proof: look before you relabel.`));
     } else {
       parts.push(h("p", {}, missing));
@@ -179,7 +188,7 @@ export class IssuesView implements View {
     return h(
       "figure",
       { class: "group" },
-      h("div", { class: "tiled" }, ...shown.map((one) => tile(model, one, (position) => this.open(position), differ))),
+      h("div", { class: "tiled" }, ...shown.map((one) => tile(model, one, (position) => this.open(position), { differs: differ }))),
       h(
         "figcaption",
         { class: "soft" },

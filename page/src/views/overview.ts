@@ -1,7 +1,7 @@
 /** What was run, what came out, what it cost. */
 
 import { lineStyle, lines, type Series } from "../charts/lines";
-import { h, kept, note, section, table } from "../dom";
+import { explained, h, kept, note, section, table } from "../dom";
 import type { Model } from "../model";
 import { percent } from "../numbers";
 import type { About, Accuracy } from "../types";
@@ -13,8 +13,8 @@ export function overview(model: Model): View {
     "div",
     { class: "page" },
     h("h1", {}, `Pruning ${about.name}`),
-    h("p", { class: "headline" }, kept(about.headline)),
-    note(about.tally),
+    h("p", { class: about.verdict.class_harmed ? "headline harmed" : "headline" }, kept(about.headline)),
+    note([...about.verdict.sentences.slice(2), about.tally].filter(Boolean).join(" ")),
     h("ul", { class: "facts" }, ...about.facts.map((fact) => h("li", {}, fact))),
     about.missing.length
       ? h(
@@ -54,6 +54,7 @@ function accuracySection(accuracy: Accuracy): HTMLElement {
     series.push({
       name: line.name,
       ...lineStyle(line.method, random ? 0 : scored++, random ? randoms++ : 0),
+      description: line.description,
       marks: true,
       points: line.points.map((point) => ({
         x: point.ratio,
@@ -69,21 +70,25 @@ function accuracySection(accuracy: Accuracy): HTMLElement {
     return measure.better === "higher" ? Math.max(...means) : Math.min(...means);
   });
   const rows = accuracy.lines.map((line) => [
-    line.name,
+    explained(line.name, line.description),
     ...ratios.map((ratio, column) => {
       const point = line.points.find((one) => one.ratio === ratio);
       if (!point) return "";
       return point.mean === best[column] ? h("strong", {}, point.text) : point.text;
     }),
   ]);
-  if (full) rows.push(["all data", ...ratios.map(() => full.text)]);
+  if (full) rows.push([h("span", {}, "all data"), ...ratios.map(() => full.text)]);
+  const several = [...accuracy.lines.flatMap((one) => one.points), ...(full ? [full] : [])].some((one) => one.seeds > 1);
   const numbers = [false, ...ratios.map(() => true)];
   const chart = lines({
-    label: `${measure.title} on the test against the share removed, with standard deviations; the table has the numbers`,
+    label:
+      `${measure.title} on the test data against the share removed${several ? ", with standard deviations over seeds" : ""}; ` +
+      "the table has the numbers",
     height: 340,
     series,
     x: { label: "share of the training data removed", ticks: ratios, format: (value) => percent(value, 1) },
     y: { label: `test ${measure.title}${measure.unit === "%" ? " in %" : ""}` },
+    ...(measure.unit === "%" ? { within: [-Infinity, 100] as [number, number] } : {}),
   });
   return section(
     title,
@@ -94,6 +99,7 @@ function accuracySection(accuracy: Accuracy): HTMLElement {
       numbers,
       `${accuracy.note} The best at each ratio is bold.`,
     ),
+    explanations(accuracy),
     accuracy.comparisons.length ? h("h3", {}, "The best method at each ratio") : null,
     accuracy.comparisons.length
       ? table(
@@ -113,6 +119,14 @@ function accuracySection(accuracy: Accuracy): HTMLElement {
   );
 }
 
+/** What each method believes, where its name stands. */
+function explanations(accuracy: Accuracy): HTMLElement | null {
+  const known = new Map(accuracy.lines.filter((one) => one.description).map((one) => [one.method, one.description]));
+  if (!known.size) return null;
+  const rows = [...known].flatMap(([name, description]) => [h("dt", {}, name), h("dd", {}, description)]);
+  return h("details", {}, h("summary", {}, "What the methods do"), h("dl", { class: "explanations" }, ...rows));
+}
+
 function costSection(about: About): HTMLElement {
   const cost = about.cost!;
   return section(
@@ -120,10 +134,11 @@ function costSection(about: About): HTMLElement {
     h("p", {}, cost.sentence),
     cost.rows.length
       ? table(
-          ["removed", "one training", "saved by it", "pruning has paid for itself after"],
+          ["removed", "one training", "time saved per training", "retrainings until scoring pays off"],
           cost.rows,
           [false, true, true, true],
-          "Median over the retrainings of this run, on the machine below.",
+          "Median over the retrainings of this run, on the machine below. Scoring pays off where the time saved adds up to " +
+            "the cost of pruning and accuracy stays within the tolerance.",
         )
       : null,
   );
@@ -138,7 +153,7 @@ function settings(about: About): HTMLElement {
       ...about.settings.map(([title, rows]) => table([title, ""], rows, [])),
       table(["Training", "surrogate", "retraining"], about.recipes, []),
     ),
-    h("details", {}, h("summary", {}, "run.toml: moso run run.toml repeats the run"), h("pre", {}, about.toml)),
-    note(`Written by moso ${about.version}. ${about.mode === "file" ? "Everything on this page is in this file; it asks nothing of the network." : "Served by moso explore from this machine."}`),
+    h("details", {}, h("summary", {}, "run.toml (moso run run.toml repeats the run)"), h("pre", {}, about.toml)),
+    note(`Written by moso ${about.version}. ${about.mode === "file" ? "This file is complete and makes no network requests." : "Served by moso explore from this machine."}`),
   );
 }

@@ -68,7 +68,7 @@ def _tsne(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     from threadpoolctl import threadpool_limits
 
     start = _padded(rows[:, :2])
-    start = start / (start[:, 0].std() or 1.0) * 1e-4  # t-SNE begins with small distances
+    start *= np.float32(1e-4 / (start[:, 0].std() or 1.0))  # t-SNE begins with small distances
     settings: dict[str, Any] = {"init": start, "random_state": 0, "perplexity": min(_PERPLEXITY, (len(rows) - 1) / 3)}
     # scikit-learn 1.5 renamed the setting.
     name = "max_iter" if "max_iter" in inspect.signature(TSNE).parameters else "n_iter"

@@ -4,9 +4,9 @@
 samples. Two neighbours are near-duplicates if their distance is at most `DUPLICATE` * m (0.13, the factor of cleanlab's
 Datalab). Near-duplicates form groups: the connected components of these pairs.
 
-**Outliers.** Let a(z) be the mean distance to the `NEIGHBOURS` nearest neighbours. A sample is an outlier if log a(z) is
-above the upper fence of a box plot, Q3 + 1.5 (Q3 - Q1) of log a over all samples. The logarithm, because distances are
-skewed to the right: without it, several per cent of any data would be outliers.
+**Outliers.** Let a(z) be the mean distance to the `NEIGHBOURS` nearest neighbours. A sample is an outlier if log a(z)
+is above the upper fence of a box plot, Q3 + 1.5 (Q3 - Q1) of log a over all samples. The logarithm, because distances
+are skewed to the right: without it, several per cent of any data would be outliers.
 
 Both rules are relative to the data: they need no unit, and they hold for any features.
 """
@@ -161,4 +161,4 @@ def _groups(where: NDArray[np.int64], distances: NDArray[np.float64], within: fl
     number = np.zeros(len(closest), dtype=np.int64)
     paired = np.flatnonzero(np.isfinite(closest))
     number[paired[np.lexsort((first[paired], closest[paired]))]] = np.arange(1, len(paired) + 1)
-    return number[component]
+    return np.asarray(number[component])

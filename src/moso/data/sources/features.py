@@ -244,4 +244,5 @@ SOURCE = Source(
     open_features,
     fits=("linear", "linear-probe"),
     pictures=False,
+    vectors=True,
 )

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from moso.analysis.class_changes import class_changes
 from moso.analysis.wording import percent
 from moso.evaluation.overlap import rank_correlations
+from moso.evaluation.summary import FULL
 from moso.report.page.page_columns import Column
 from moso.report.page.sample_columns import Columns
 from moso.report.run_views import drawn_at_random, plotted_scores, with_unique_names
@@ -57,22 +59,41 @@ def _row(
 
 
 def class_accuracy(run: Run) -> tuple[list[dict[str, Any]], Columns]:
-    """Return the accuracy of every class in %, summed over seeds.
+    """Return the accuracy of every class in %, summed over seeds, and which classes a selection harms.
 
     Returns:
-        What each row is (method, key, ratio), and the column ``[rows, classes]``; NaN for classes without test samples.
+        What each row is (method, key, ratio), and the columns: ``class-accuracy`` and ``class-harmed``, both
+        ``[rows, classes]`` (accuracies are NaN for classes without test samples), and ``class-tests``, the number of
+        test samples per class and seed.
     """
-    gathered: dict[tuple[str, str, float], tuple[np.ndarray, np.ndarray]] = {}
+    gathered: dict[tuple[str, str, float], list[dict[str, Any]]] = {}
     for cell in with_unique_names(run.evaluation()):
-        if "class_correct" not in cell:
-            continue
-        pair = (cell["method"], cell["key"], cell["ratio"])
-        own = np.array(cell["class_correct"]), np.array(cell["class_count"])
-        before = gathered.get(pair)
-        gathered[pair] = own if before is None else (before[0] + own[0], before[1] + own[1])
+        if cell.get("class_correct") is not None:
+            gathered.setdefault((cell["method"], cell["key"], cell["ratio"]), []).append(cell)
     if not gathered:
         return [], {}
+    correct, counts = (
+        np.stack([np.sum([one[name] for one in cells], axis=0) for cells in gathered.values()])
+        for name in ("class_correct", "class_count")
+    )
     with np.errstate(invalid="ignore"):
-        rows = np.stack([100 * correct / count for correct, count in gathered.values()])
+        rows = 100 * correct / counts
+    full = [cell for (method, _, _), cells in gathered.items() if method == FULL for cell in cells]
+    harmed = np.stack([_harmed(cells, full, run) for cells in gathered.values()])
+    tests = counts[0] // len(next(iter(gathered.values())))
     about = [{"method": method, "key": key, "ratio": ratio} for method, key, ratio in gathered]
-    return about, {"class-accuracy": Column("float32", rows.shape[1], lambda: rows, len(rows))}
+    classes = rows.shape[1]
+    return about, {
+        "class-accuracy": Column("float32", classes, lambda: rows, len(rows)),
+        "class-harmed": Column("uint8", classes, lambda: harmed, len(harmed)),
+        "class-tests": Column("uint32", classes, lambda: tests),
+    }
+
+
+def _harmed(cells: list[dict[str, Any]], full: list[dict[str, Any]], run: Run) -> NDArray[np.bool_]:
+    """Return whether each class falls by more than the tolerance and chance explain (`analysis/class_changes.py`)."""
+    found = np.zeros(len(run.task.classes), dtype=bool)
+    # By number in place of the name, because two classes may have the same name.
+    for change in class_changes(cells, full, [str(number) for number in range(len(found))]):
+        found[int(change.name)] = change.is_harm(run.configuration.tolerance)
+    return found

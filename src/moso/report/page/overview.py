@@ -1,10 +1,10 @@
 """The findings of a run as sentences and small tables, without HTML."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from moso.analysis.costs import costs
-from moso.analysis.verdict import verdict_of
+from moso.analysis.verdict import allowed_loss, verdict_of
 from moso.analysis.wording import SEVERAL, count_of, data_name, duration, percent
 from moso.configuration import Configuration
 from moso.evaluation.paired import Verdict
@@ -35,7 +35,7 @@ def overview(run: Run) -> dict[str, Any]:
         "tally": tally(best),
         "missing": missing(run, rows),
         "accuracy": accuracy(run, rows, best) if rows else None,
-        "cost": cost(run),
+        "cost": cost(run, {one.entry.ratio for one in best if _is_close(one, verdict.tolerance)}),
     }
 
 
@@ -70,7 +70,9 @@ def _point(row: Line) -> dict[str, Any]:
 def _line(rows: Sequence[Line], key: str) -> dict[str, Any]:
     first = rows[0]
     points = [_point(row) for row in sorted(rows, key=lambda row: row.ratio)]
-    return {"method": first.method, "key": key, "name": first.name, "points": points}
+    known = methods().get(first.method)
+    described = "" if known is None else known.description
+    return {"method": first.method, "key": key, "name": first.name, "description": described, "points": points}
 
 
 def _comparison(one: Row) -> dict[str, Any]:
@@ -117,21 +119,32 @@ def score_of(method: str) -> str | None:
     return method if known is None else known.score
 
 
-def cost(run: Run) -> dict[str, Any] | None:
-    """Return the cost of pruning, and of training at each ratio, in seconds; None before anything was computed."""
+def _is_close(row: Row, tolerance: float) -> bool:
+    return row.against_full is not None and row.against_full.gain >= -allowed_loss(row, tolerance) - 1e-9
+
+
+def cost(run: Run, close: Collection[float]) -> dict[str, Any] | None:
+    """Return the cost of pruning, and of training at each ratio, in seconds; None before anything was computed.
+
+    Args:
+        run: The run.
+        close: Ratios at which a method stays within the tolerance of all data; at others nothing pays off.
+    """
     spent = costs(run.directory, run.configuration)
     if not spent.surrogates and not spent.scoring and not spent.retraining:
         return None
     sentence = (
-        f"Pruning cost {duration(spent.surrogates + spent.scoring)} of computation under one seed: "
-        f"{duration(spent.surrogates)} to train the surrogates and {duration(spent.scoring)} to score."
+        f"Pruning cost {duration(spent.surrogates + spent.scoring)} of computation per seed: "
+        f"{duration(spent.surrogates)} for training surrogates and {duration(spent.scoring)} for scoring."
     )
     if spent.all_retrainings:
-        sentence += f" The proof cost {duration(spent.all_retrainings)}: all retrainings of this run."
+        sentence += f" All retrainings of this run, which prove the selection, took {duration(spent.all_retrainings)}."
     rows = []
     for ratio, seconds in spent.retraining.items():
         after, known = spent.paid_after(ratio), ratio > 0 and 0.0 in spent.retraining
-        paid = "never: it trains no faster" if after is None else count_of(after, "retraining")
+        paid = "never: training is no faster" if after is None else count_of(after, "retraining")
+        if ratio > 0 and ratio not in close:
+            paid = "accuracy is lost"
         saved = max(0.0, spent.retraining.get(0.0, seconds) - seconds)
         rows.append(
             [

@@ -13,6 +13,8 @@ from moso.report.page.thumbnails import NO_TILE, make_album
 
 # The largest share of the page for per-sample curves, which are packed before pictures.
 _HISTORIES = 0.3
+# What the page needs to show accuracies per class.
+_CLASS_COLUMNS = {"class-accuracy", "class-harmed", "class-tests"}
 # Base64 writes three bytes as four.
 _GROWTH = 4 / 3
 # Bytes of a block beside its text: its HTML element, and its entry in the JSON part.
@@ -91,7 +93,7 @@ def pack(content: Content, room: int) -> Packed:
             {**one, "score": None if one["score"] in dropped else one["score"]} for one in content.about["methods"]
         ],
         "orders": [name for name in content.about["orders"] if f"order/{name}" in packed.columns],
-        "class_accuracy": content.about["class_accuracy"] if "class-accuracy" in packed.columns else [],
+        "class_accuracy": content.about["class_accuracy"] if packed.columns.keys() >= _CLASS_COLUMNS else [],
     }
     return packed
 
@@ -150,6 +152,6 @@ def _share(what: str, there: int, count: int) -> str:
     if there == count:
         return ""
     return (
-        f"{what} of {there:,} of {count:,} samples are in this file, for its size: those in doubt (labels, near-duplicates, "
-        "outliers), both ends of the score, and a draw from every class. moso explore RUN shows all."
+        f"{what} of {there:,} of {count:,} samples are in this file, for its size: those in doubt (labels, "
+        "near-duplicates, outliers), both ends of the score, and a draw from every class. moso explore RUN shows all."
     )

@@ -171,11 +171,16 @@ def measure(browser: Any, address: str) -> dict[str, Any]:
             frames += page.evaluate(SCROLL, 40)
             jumps += page.evaluate(SCROLL, 2000)
             slider += page.evaluate(SLIDER)
+            count = page.evaluate("moso.model.count")
+            heap = page.evaluate("performance.memory?.usedJSHeapSize ?? 0")
+        # A page of its own: the server still answers what the scrolling above asked for.
+        with browser.new_context(viewport={"width": 1366, "height": 850}) as context:
+            page = context.new_page()
+            page.goto(f"{address}#overview")
+            page.wait_for_selector("body[data-ready]")
             drawn, brushed = page.evaluate(MAP)
             maps.append(drawn / 1000)
             brushes.append(brushed)
-            count = page.evaluate("moso.model.count")
-            heap = page.evaluate("performance.memory?.usedJSHeapSize ?? 0")
     return {
         "samples": count,
         "usable_seconds": spread(usable, 3),

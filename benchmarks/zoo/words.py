@@ -1,5 +1,6 @@
 """Transformers of words: decoders and encoders of transformers, adapters of peft, and torch's own encoder."""
 
+import warnings
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
@@ -80,7 +81,10 @@ def adapted(dora: bool) -> Callable[[], nn.Module]:
         import peft
 
         settings = peft.LoraConfig(r=4, lora_alpha=8, target_modules=list(ADAPTED), lora_dropout=0.0, use_dora=dora)
-        wrapped: nn.Module = peft.get_peft_model(network, settings)
+        with warnings.catch_warnings():
+            # peft asks transformers 5.23 and later by the name that transformers is about to drop.
+            warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning)
+            wrapped: nn.Module = peft.get_peft_model(network, settings)
         return wrapped
 
     return build

@@ -198,6 +198,10 @@ class ModelUnsuitable(MosoError):
     """A network does not fit the data or the method: its inputs, its outputs, its layers or its parameters."""
 
 
+class WeightsMismatch(MosoError):
+    """Weights do not fit the network; the message names what is missing, left over or of another shape."""
+
+
 class FactoryBroken(MosoError):
     """A factory `package.module:factory` of the user's own cannot be imported, called or used."""
 
@@ -293,11 +297,11 @@ class PluginBroken(MosoError):
 
 
 class NotARun(MosoError):
-    """The directory is no run directory, or is not empty; use another --out."""
+    """The directory is no run directory, or is not empty; use another directory."""
 
 
 class RunDiffers(MosoError):
-    """The directory holds another run or training; use another --out, or delete it."""
+    """The directory holds another run or training; use another directory, or delete it."""
 
 
 class RunsIncomparable(MosoError):
@@ -305,7 +309,7 @@ class RunsIncomparable(MosoError):
 
 
 class RunLocked(MosoError):
-    """Another process works in this run directory, or took it over; wait for it or use another --out."""
+    """Another process works in this run directory, or took it over; wait for it or use another directory."""
 
 
 class FormatUnknown(MosoError):
@@ -365,6 +369,23 @@ class AddressInvalid(MosoError):
 
 class StorageFailed(MosoError):
     """A store cannot be read or written; look at the address, its credentials and the network."""
+
+
+def package_missing(package: str, extra: str, needed_by: str = "") -> PackageMissing:
+    """Return an error for a package that is not installed, with the command that installs it.
+
+    Args:
+        package: Name of the package.
+        extra: Extra of this distribution that brings the package.
+        needed_by: What needs the package, if the caller did not ask for it by name.
+
+    >>> str(package_missing("cleanlab", "cleanlab"))
+    'cleanlab is not installed; pip install "moso-prune[cleanlab]" installs it'
+    >>> str(package_missing("ray", "ray", "--executor ray"))
+    '--executor ray needs ray, which is not installed; pip install "moso-prune[ray]" installs it'
+    """
+    found = f"{needed_by} needs {package}, which" if needed_by else package
+    return PackageMissing(f'{found} is not installed; pip install "moso-prune[{extra}]" installs it')
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownName:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from moso.data.partitions import hold_out, partition
 from moso.data.samples import id_keys
-from moso.errors import MosoError
+from refusals import refusal
 
 labels_of_many = st.lists(st.integers(0, 5), min_size=4, max_size=200).map(
     lambda values: np.array(values, dtype=np.int64)
@@ -66,7 +66,7 @@ def test_rare_classes_are_spread_with_a_notice():
 
 @pytest.mark.parametrize("count", [0, -1, 6])
 def test_too_many_partitions_are_refused(count: int):
-    with pytest.raises(MosoError, match="at least 1 and at most 5"):
+    with refusal("too-few-samples", 1, 5):
         parts_of(np.array([0, 1] * 5), count)
 
 

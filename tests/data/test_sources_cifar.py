@@ -8,6 +8,7 @@ import pytest
 from moso.data.dataset import open_dataset
 from moso.data.sources.plain_pickle import read_plain_pickle
 from moso.errors import MosoError
+from refusals import refusal
 
 
 def python2_pickle(content: dict[bytes, object]) -> bytes:
@@ -113,7 +114,7 @@ def test_without_a_path_the_data_folders_are_searched(cifar100: Path, monkeypatc
     assert len(open_dataset("cifar100").train) == 200
     monkeypatch.delenv("MOSO_DATA")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(MosoError, match=r"no cifar-100-python folder in \./data"):
+    with refusal("file-missing", 100):
         open_dataset("cifar100")
     (tmp_path / "data").symlink_to(tmp_path)
     assert len(open_dataset("cifar100").train) == 200
@@ -131,7 +132,7 @@ class Hostile:
 def test_a_hostile_pickle_is_refused_and_nothing_runs(cifar10: Path, tmp_path: Path, protocol: int):
     trace = tmp_path / "it-ran"
     (cifar10 / "data_batch_3").write_bytes(pickle.dumps({b"data": Hostile(trace)}, protocol))
-    with pytest.raises(MosoError, match=r"data_batch_3 asks for \w+\.system, which no data file needs"):
+    with refusal("file-unsafe", "data_batch_3"):
         open_dataset(f"cifar10:{cifar10}")
     assert not trace.exists()
 
@@ -152,14 +153,15 @@ def test_a_hostile_pickle_is_refused_and_nothing_runs(cifar10: Path, tmp_path: P
 )
 def test_no_other_global_is_reachable(tmp_path: Path, opcodes: bytes):
     (tmp_path / "batch").write_bytes(b"\x80\x02" + opcodes)
-    with pytest.raises(MosoError, match=r"batch (asks for|is cut off)"):
+    with pytest.raises(MosoError) as caught:
         read_plain_pickle(tmp_path / "batch")
+    assert caught.value.code in ("file-unsafe", "file-unreadable")
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage", b"\x80\x02]q\x00(K\x01", b"\x80\x05\x95\xff\xff\xff\xff"])
 def test_garbage_is_one_sentence(cifar10: Path, content: bytes):
     (cifar10 / "data_batch_2").write_bytes(content)
-    with pytest.raises(MosoError, match="data_batch_2 is cut off or is not a pickle"):
+    with refusal("file-unreadable", "data_batch_2"):
         open_dataset(f"cifar10:{cifar10}")
 
 
@@ -168,19 +170,19 @@ def test_a_truncated_batch_is_one_sentence_wherever_it_ends(cifar10: Path):
     whole = file.read_bytes()
     for share in (0.01, 0.5, 0.99):
         file.write_bytes(whole[: int(len(whole) * share)])
-        with pytest.raises(MosoError, match="data_batch_2 is cut off"):
+        with refusal("file-unreadable", "data_batch_2"):
             open_dataset(f"cifar10:{cifar10}")
 
 
 def test_what_is_not_cifar_is_told(cifar10: Path, tmp_path: Path):
     (cifar10 / "test_batch").write_bytes(pickle.dumps({b"labels": [1]}))
-    with pytest.raises(MosoError, match="has no 'data'"):
+    with refusal("file-unreadable", "data"):
         open_dataset(f"cifar10:{cifar10}")
     (cifar10 / "test_batch").write_bytes(pickle.dumps({b"labels": [1], b"data": np.zeros((2, 3072), np.uint8)}))
-    with pytest.raises(MosoError, match="1 labels; expected"):
+    with refusal("file-unreadable", 1):
         open_dataset(f"cifar10:{cifar10}")
     (cifar10 / "data_batch_4").unlink()
-    with pytest.raises(MosoError, match=r"data_batch_4 cannot be read"):
+    with refusal("file-unreadable", "data_batch_4"):
         open_dataset(f"cifar10:{cifar10}")
-    with pytest.raises(MosoError, match="is not a folder"):
+    with refusal("file-missing"):
         open_dataset(f"cifar10:{tmp_path / 'nowhere'}")

@@ -5,7 +5,7 @@ from sklearn.datasets import load_digits
 from moso.data.dataset import open_dataset
 from moso.data.sources.digits import open_digits
 from moso.data.sources.source import Request
-from moso.errors import MosoError
+from refusals import refusal
 
 
 @pytest.mark.parametrize("seen", [True, False])
@@ -42,7 +42,7 @@ def test_digits_can_be_resized():
 
 
 def test_digits_take_no_path():
-    with pytest.raises(MosoError, match="takes no path"):
+    with refusal("dataset-name-invalid", "digits", "somewhere"):
         open_dataset("digits:somewhere")
 
 

@@ -11,8 +11,8 @@ from moso.data import open_dataset
 from moso.data.samples import StoredSamples, UserSamples
 from moso.data.sources.registry import open_source
 from moso.data.views import as_view
-from moso.errors import MosoError
 from moso.tasks import Regression, squared_error
+from refusals import refusal
 
 PRICES = np.array([100.0, 250.0, 175.0, 320.0, 90.0, 210.0, 300.0, 130.0, 160.0, 280.0])
 
@@ -89,20 +89,20 @@ def test_answers_of_ones_own_loss_are_left_as_they_are():
 
 
 @pytest.mark.parametrize(
-    ("options", "columns", "sentence"),
+    ("options", "columns", "told"),
     [
-        ("?target=cost", {}, r"has no column 'cost'; it has: size, rooms, price"),
-        ("?target=name", {"name": list("abcdefghij")}, r"column 'name' of .* holds string, not numbers to predict"),
-        ("?target=gap", {"gap": [None, *range(9)]}, r"column 'gap' of .*: target of sample 0 is missing or infinite"),
+        ("?target=cost", {}, ("column-missing", "cost")),
+        ("?target=name", {"name": list("abcdefghij")}, ("column-type", "name", "a.parquet")),
+        ("?target=gap", {"gap": [None, *range(9)]}, ("values-not-finite", "gap", "a.parquet", 0)),
         (
             "?label=price",
             {"price": PRICES + 0.5},
-            r"not a whole number; if they are numbers to predict, name the column",
+            ("label-invalid", "a.parquet"),
         ),
-        ("?target=price&label=rooms", {}, "has a label and a target"),
-        ("", {}, r"or as a number to predict, with \?target=COLUMN"),
+        ("?target=price&label=rooms", {}, ("settings-conflict", "a.parquet")),
+        ("", {}, ("column-missing", "a.parquet", "fine_label")),
     ],
 )
-def test_bad_targets_get_one_sentence(tmp_path, options, columns, sentence):
-    with pytest.raises(MosoError, match=sentence):
+def test_bad_targets_get_one_sentence(tmp_path, options, columns, told):
+    with refusal(*told):
         open_source(f"parquet:{table(tmp_path / 'a.parquet', **columns)}{options}", None, 2**30)

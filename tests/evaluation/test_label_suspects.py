@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from cleanlab.rank import get_label_quality_scores
 
-from moso.errors import MosoError
 from moso.evaluation.confident_learning import ISSUES, QUALITIES, confident_learning
 from moso.evaluation.label_suspects import doubt, find_suspects, suspicion
+from refusals import refusal
 
 
 @pytest.fixture(scope="module")
@@ -63,13 +63,13 @@ def test_what_confident_learning_flags_comes_before_the_rest(noisy):
 
 def test_without_cleanlab_the_extra_is_named(noisy, monkeypatch):
     monkeypatch.setitem(sys.modules, "cleanlab.filter", None)
-    with pytest.raises(MosoError, match=r'pip install "moso-prune\[cleanlab\]"'):
+    with refusal("package-missing", "moso-prune[cleanlab]"):
         confident_learning(*noisy[:2])
 
 
 def test_columns_of_different_samples_are_refused(noisy):
     labels, probabilities, _ = noisy
-    with pytest.raises(MosoError, match="399 scores, 400 labels and 400 predictions"):
+    with refusal("length-mismatch", 399, 400):
         find_suspects(np.zeros(399), labels, probabilities)
-    with pytest.raises(MosoError, match="at least 1"):
+    with refusal("setting-invalid", 1):
         find_suspects(np.zeros(400), labels, probabilities, top=0)

@@ -6,7 +6,6 @@ import torch
 from torch import nn
 
 from moso.data.samples import StoredSamples
-from moso.errors import MosoError
 from moso.evidence.dynamics import UNSEEN, Dynamics, DynamicsRecorder
 from moso.evidence.outputs import COLUMNS, describe
 from moso.gradients import cross_entropy
@@ -15,6 +14,7 @@ from moso.training.in_run import InRun
 from moso.training.loop import AfterStep, Checkpoints, StepPlan, TrainingData, train
 from moso.training.recipe import TrainingRecipe
 from moso.training.recording import RecordDynamics
+from refusals import refusal
 
 RECIPE = TrainingRecipe(
     epochs=4, batch_size=16, learning_rate=0.1, schedule="cosine", weight_decay=1e-3, augmentation="crop-flip"
@@ -149,11 +149,11 @@ def test_a_run_that_stops_early_has_the_rates_of_the_whole(tmp_path):
 
 
 def test_numbers_to_predict_and_unknown_columns_get_one_clear_sentence(tmp_path):
-    with pytest.raises(MosoError, match="the samples have no classes"):
+    with refusal("classes-required"):
         DynamicsRecorder(tmp_path, ["margin"], np.zeros(3, dtype=int), 2, classes=0)
-    with pytest.raises(MosoError, match="no column 'magrin' of dynamics; there are: probability"):
+    with refusal("unknown-name", "magrin"):
         recorder(tmp_path, ["magrin"])
-    with pytest.raises(MosoError, match="no finished training dynamics in"):
+    with refusal("stage-incomplete"):
         Dynamics.open(tmp_path)
     train(
         network(),
@@ -161,5 +161,5 @@ def test_numbers_to_predict_and_unknown_columns_get_one_clear_sentence(tmp_path)
         loss=cross_entropy,
         callbacks=[RecordDynamics(recorder(tmp_path, ["margin"]))],
     )
-    with pytest.raises(MosoError, match=r"has no column 'kl' of dynamics \(there are: margin\)"):
+    with refusal("evidence-missing", "kl"):
         Dynamics.open(tmp_path).column("kl")

@@ -10,7 +10,7 @@ from torch.optim import lr_scheduler
 from torch.optim import optimizer as of_torch
 
 import moso
-from moso.errors import MosoError
+from refusals import refusal
 from tests.evidence.loops import (
     DATA,
     SETTINGS,
@@ -55,7 +55,7 @@ def test_a_recorder_made_after_the_first_update_is_refused_and_not_guessed_at(tm
         recorders.append(every_step(tmp_path, 12))
         recorders[-1].step(model, optimizer)
 
-    with pytest.raises(MosoError, match=r"made updates before this recorder was made.* recorder.attach"):
+    with refusal("recorder-misused", "recorder.attach"):
         plain_loop(Setting(), after_scheduler=late)
     assert list(tmp_path.iterdir()) == []
 

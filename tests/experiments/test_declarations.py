@@ -3,11 +3,12 @@
 from itertools import pairwise, product
 from pathlib import Path
 
+import numpy as np
 import pytest
 from small_experiments import SETTINGS, SMALL_ARM
 
+from moso.data.dataset import open_dataset
 from moso.data.sources.parquet import find_files
-from moso.errors import MosoError
 from moso.evaluation.summary import FULL
 from moso.experiments import cells as cells_module
 from moso.experiments.cells import cells_of, only, stated
@@ -16,6 +17,7 @@ from moso.experiments.exact_cells import exact_cells
 from moso.experiments.places import PLACES, find_data
 from moso.experiments.registry import EXPERIMENTS, find_experiment
 from moso.training.recipe import TrainingRecipe
+from refusals import refusal
 
 NAMES = {
     *("figure-1a", "figure-1b", "figure-1c", "class-wise", "generalization-senet", "generalization-efficientnet"),
@@ -36,7 +38,7 @@ def test_every_cell_of_every_preset_can_be(name, preset):
     """Configurations, methods, selectors and networks resolve, without any data."""
     experiment = find_experiment(name)
     if preset not in experiment.presets:
-        with pytest.raises(MosoError, match="has no preset"):
+        with refusal("unknown-name", "--preset"):
             experiment.of(preset)
         return
     declared = experiment.of(preset)
@@ -66,6 +68,28 @@ def test_the_main_figure_is_what_it_has_to_be():
             assert len(seeds) == 5
 
 
+# The claims that are about choosing; the others are about networks (generalization), ImageNet or the approximation.
+ABOUT_CHOOSING = {
+    *("figure-1a", "class-wise", "label-noise-cifar100", "label-noise-human", "label-noise-sweep", "cost"),
+    *("ablation-dynamics", "ablation-sampling", "table-partitions", "table-epochs", "every-method"),
+}
+
+
+def test_every_claim_about_choosing_is_run_again_on_features_with_the_papers_numbers():
+    assert {name for name, one in EXPERIMENTS.items() if "features" in one.presets} >= ABOUT_CHOOSING
+    cells = cells_of(find_experiment("figure-1a").of("features"))
+    assert {cell.configuration.model for cell in cells} == {"linear", "mlp-head"}
+    for model in ("linear", "mlp-head"):
+        own = [cell.retraining for cell in cells if cell.configuration.model == model]
+        assert {one.ratio for one in own} == {0.0, 0.2, 0.4, 0.6, 0.7, 0.8}
+        assert {one.seed for one in own} == set(range(5))
+        assert {one.method for one in own} >= NINE | MOSO | {FULL, "rs2", "moso-cross"}
+    for name in ABOUT_CHOOSING - {"table-epochs", "table-partitions"}:
+        for cell in cells_of(find_experiment(name).of("features")):
+            c = cell.configuration
+            assert (c.surrogate.epochs, c.retraining.epochs, c.partitions, c.time_steps) == (50, 200, 5, 10)
+
+
 @pytest.mark.parametrize("name", sorted(NAMES - {"approximation", "ablation-sampling"}))
 def test_the_three_scores_of_moso_stand_beside_each_other(name):
     for preset in find_experiment(name).presets:
@@ -76,10 +100,11 @@ def test_the_three_scores_of_moso_stand_beside_each_other(name):
 
 def test_the_numbers_of_the_paper_are_declared():
     partitions = find_experiment("table-partitions")
-    for preset in PRESETS:
+    for preset in partitions.presets:
         assert [arm.value for arm in partitions.of(preset)] == [1, 2, 5, 10]
-        assert all(arm.ratios == (0.2,) for arm in partitions.of(preset))
-    assert [arm.value for arm in find_experiment("table-epochs").of("paper")] == [50, 100, 150, 200]
+        assert all(0.2 in arm.ratios for arm in partitions.of(preset))
+    for preset in ("features", "paper"):
+        assert [arm.value for arm in find_experiment("table-epochs").of(preset)] == [50, 100, 150, 200]
     paper = cells_of(find_experiment("figure-1a").of("paper"))[0].configuration
     assert (paper.model, paper.surrogate.epochs, paper.retraining.epochs) == ("resnet50", 50, 200)
     assert (paper.partitions, paper.time_steps, paper.sampling) == (5, 10, "uniform")
@@ -95,12 +120,12 @@ def test_the_number_of_time_steps_is_shown_of_all_three_in_the_papers_preset():
 @pytest.mark.parametrize("name", ["figure-1a", "figure-1b", "label-noise-cifar100"])
 def test_what_others_printed_is_of_methods_and_ratios_that_are_run(name):
     experiment = find_experiment(name)
-    for preset in PRESETS:
+    for preset in experiment.presets:
         cells = [cell.retraining for cell in cells_of(experiment.of(preset))]
         asked = {(cell.ratio, cell.method) for cell in cells}
         printed = {(ratio, method) for ratio, own in experiment.published.removed.items() for method in own}
         assert len(asked & printed) >= 4
-        assert preset == "cpu" or printed <= asked
+        assert preset in ("cpu", "fitted") or printed <= asked
 
 
 @pytest.mark.parametrize("name", ["figure-1a", "figure-1b", "label-noise-cifar100"])
@@ -180,28 +205,40 @@ def test_only_leaves_what_was_asked_for():
     assert {cell.retraining.method for cell in only(cells, ["moso"])} == {"moso"}
     assert len(only(cells, ["method=moso", "random", "seed=1"])) == 2
     assert only(cells, []) == cells
-    for words, sentence in (
-        (["colour=red"], "unknown part"),
-        (["ratio=much"], "is a number"),
-        (["el2n"], "no cell"),
+    for words, told in (
+        (["colour=red"], ("unknown-name", "selector")),
+        (["ratio=much"], ("setting-invalid", "--only")),
+        (["el2n"], ("setting-invalid", "--only")),
     ):
-        with pytest.raises(MosoError, match=sentence):
+        with refusal(*told):
             only(cells, words)
 
 
 def test_data_that_is_not_there_gets_a_sentence(tmp_path):
     for name in PLACES:
         if name != "digits":
-            with pytest.raises(MosoError, match=f"{name} is not in .*--data"):
+            with refusal("file-missing", name, "--data"):
                 find_data(name, tmp_path)
 
 
 @pytest.mark.shared_data
 def test_the_shared_folder_holds_the_data_of_the_cpu_preset(shared_data):
-    for name in ("cifar100", "cifar100-held-out", "cifar100n", "tiny-imagenet-subset"):
+    for name in ("cifar100", "cifar100-held-out", "cifar100n", "tiny-imagenet-subset", "cifar100-features"):
         found = find_data(name, shared_data)
-        assert found.dataset.startswith(("parquet:", "folder:"))
+        assert found.dataset.startswith(("parquet:", "folder:", "features:"))
         assert (found.labels is not None) == (name == "cifar100n")
+
+
+def test_held_out_features_never_come_with_the_test_rows(tmp_path):
+    source = tmp_path / "cifar100-features"
+    source.mkdir()
+    for split, count in (("train", 20), ("test", 4)):
+        np.save(source / f"{split}.npy", np.random.default_rng(0).normal(size=(count, 3)).astype(np.float32))
+        np.save(source / f"{split}_labels.npy", np.arange(count) % 2)
+    found = find_data("cifar100-features-held-out", tmp_path, tmp_path / "runs")
+    data = open_dataset(found.dataset, test_share=0.2)
+    assert (len(data.train), len(data.test)) == (16, 4)
+    assert set(data.test.ids.to_pylist()) | set(data.train.ids.to_pylist()) == set(range(20))
 
 
 def test_held_out_data_never_comes_with_the_test_split(tmp_path):

@@ -6,11 +6,11 @@ import pytest
 from moso import select
 from moso.cli.main import app
 from moso.data.samples import StoredSamples
-from moso.errors import MosoError
 from moso.executors import InProcess
 from moso.results import Run
 from moso.results.overrides import read_overrides
 from moso.run.stages import begin, score_stage, select_stage
+from refusals import refusal
 
 
 @pytest.fixture
@@ -35,7 +35,9 @@ def test_what_is_decided_is_selected_and_exported(scored, tmp_path):
     (tmp_path / "overrides.csv").write_bytes(f"id,decision\r\n{ids[come]},keep\r\n{ids[gone]},drop\r\n".encode())
     verb("select", root, "--method", "moso", "--ratio", 0.5, "--overrides", tmp_path / "overrides.csv", "--quiet")
     labels = scored.table()["label"].to_numpy()
-    expected = select(scored.scores()["moso"], ratio=0.5, labels=labels, ids=np.array(ids), keep=[come], drop=[gone])
+    expected = select(
+        scored.scores()["moso"], ratio=0.5, labels=labels, ids=np.array(ids), always_keep=[come], always_drop=[gone]
+    )
     verb("export", root, "--method", "moso", "--ratio", 0.5, "--out", tmp_path / "kept.npy", "--quiet",
          "--overrides", tmp_path / "overrides.csv")  # fmt: skip
     assert np.load(tmp_path / "kept.npy").tolist() == expected.tolist()
@@ -45,21 +47,21 @@ def test_what_is_decided_is_selected_and_exported(scored, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("text", "told"),
     [
-        ("id,decision\n7,keep\n", "decides about sample '7', which the data does not have"),
-        ("id,decision\n1,maybe\n", "decides 'maybe' about sample '1'; a decision is keep or drop"),
-        ("id,decision\n1,keep\n1,drop\n", "decides about sample '1' twice"),
-        ("id,decision\n", "decides about no sample"),
-        ("id,what\n1,keep\n", r"needs the columns id and decision \(it has: id, what\)"),
-        ("", r"needs the columns id and decision \(it has: none\)"),
-        ("id,decision\n1\n", "decides '' about sample '1'"),
+        ("id,decision\n7,keep\n", ("sample-unknown", 7)),
+        ("id,decision\n1,maybe\n", ("decision-invalid", "maybe", 1)),
+        ("id,decision\n1,keep\n1,drop\n", ("decision-invalid", 1)),
+        ("id,decision\n", ("data-empty", "overrides.csv", "--overrides")),
+        ("id,what\n1,keep\n", ("column-missing", "overrides.csv")),
+        ("", ("column-missing", "overrides.csv")),
+        ("id,decision\n1\n", ("decision-invalid", 1)),
     ],
 )
-def test_decisions_that_make_no_sense_are_one_sentence(tmp_path, text, sentence):
+def test_decisions_that_make_no_sense_are_one_sentence(tmp_path, text, told):
     (tmp_path / "overrides.csv").write_text(text)
     samples = StoredSamples.from_arrays(np.zeros((3, 2)), [0, 1, 0])
-    with pytest.raises(MosoError, match=sentence):
+    with refusal(*told):
         read_overrides(tmp_path / "overrides.csv", samples)
 
 

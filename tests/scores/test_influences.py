@@ -7,7 +7,6 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from moso.data.views import as_view
-from moso.errors import MosoError
 from moso.evidence import influences as module
 from moso.evidence.curvature import Curvature
 from moso.evidence.influences import influences
@@ -15,6 +14,7 @@ from moso.gradients import Factored
 from moso.randomness import seeded
 from moso.scores.opt import opt_scores
 from moso.tasks import squared_error
+from refusals import refusal
 
 N, DECAY = 120, 1e-2
 
@@ -244,11 +244,11 @@ def test_other_losses_take_the_fisher_matrix():
 
 def test_what_cannot_be_is_refused():
     view = as_view(digits(4))
-    with pytest.raises(MosoError, match="no sample"):
+    with refusal("data-empty"):
         influences(nn.Linear(64, 10), view, np.arange(0))
     broken = nn.Linear(64, 10)
     nn.init.constant_(broken.weight, torch.nan)
-    with pytest.raises(MosoError, match="gradient of sample 0 is not finite"):
+    with refusal("values-not-finite", 0):
         influences(broken, view, np.arange(4), parameters="all")
-    with pytest.raises(MosoError, match="give one of the two above 0"):
+    with refusal("setting-invalid", 0):
         influences(nn.Linear(64, 10), view, np.arange(4), damping=0)

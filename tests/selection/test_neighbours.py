@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from moso.errors import PackageMissing
 from moso.selection import Features, neighbours
 from moso.selection.neighbours import nearest
+from refusals import refusal
 
 
 def all_distances(features):
@@ -78,7 +78,7 @@ def test_fewer_others_than_asked_for_are_all_of_them():
 
 def test_large_data_without_faiss_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "faiss", None)
-    with pytest.raises(PackageMissing, match=r"moso-prune\[neighbours\]"):
+    with refusal("package-missing", "moso-prune[neighbours]"):
         nearest(Features(np.zeros((5, 2))), 2, exact=0)
 
 

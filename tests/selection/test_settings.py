@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import moso
-from moso.errors import MosoError
 from moso.selection import SELECTORS, find_selector
+from refusals import refusal
 
 
 def test_settings_are_given_as_a_mapping_or_by_name():
@@ -17,25 +17,24 @@ def test_settings_are_given_as_a_mapping_or_by_name():
 
 
 @pytest.mark.parametrize(
-    ("selector", "settings", "message"),
+    ("selector", "settings", "told"),
     [
-        ("coverage", {"cutt": 0.3}, "selector 'coverage' has no setting 'cutt'; it has: classes, cut, strata, by"),
-        ("top", {"cut": 0.3}, "selector 'top' has no setting 'cut'; it has: none"),
-        ("coverage", {"cut": 1.0}, "cut = 1.0 must be a number at least 0 and below 1"),
-        ("coverage", {"cut": float("nan")}, "cut = nan must be a number"),
-        ("coverage", {"cut": "much"}, "cut = 'much' must be a number"),
-        ("coverage", {"strata": 2.5}, "strata = 2.5 must be a whole number at least 1"),
-        ("coverage", {"strata": True}, "strata = True must be a whole number"),
-        ("median", {"by": "guess"}, "by = 'guess' must be one of score, rank"),
-        ("median", {"by": 3}, "by = 3 must be one of score, rank"),
-        ("softmax", {"temperature": 0}, "temperature = 0 must be a number above 0"),
-        ("d2", {"squared": "maybe"}, "squared = 'maybe' must be true or false"),
+        ("coverage", {"cutt": 0.3}, ("unknown-name", "coverage", "cutt", "classes, cut, strata, by")),
+        ("top", {"cut": 0.3}, ("unknown-name", "top", "cut", "none")),
+        ("coverage", {"cut": 1.0}, ("setting-invalid", "cut", 1.0, 0, 1)),
+        ("coverage", {"cut": float("nan")}, ("setting-invalid", "cut", "nan")),
+        ("coverage", {"cut": "much"}, ("setting-invalid", "cut", "much")),
+        ("coverage", {"strata": 2.5}, ("setting-invalid", "strata", 2.5, 1)),
+        ("coverage", {"strata": True}, ("setting-invalid", "strata", True)),
+        ("median", {"by": "guess"}, ("setting-invalid", "by", "guess", "score, rank")),
+        ("median", {"by": 3}, ("setting-invalid", "by", 3, "score, rank")),
+        ("softmax", {"temperature": 0}, ("setting-invalid", "temperature", 0)),
+        ("d2", {"squared": "maybe"}, ("setting-invalid", "squared", "maybe")),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_one_sentence(selector, settings, message):
-    with pytest.raises(MosoError) as problem:
+def test_what_makes_no_sense_is_refused_in_one_sentence(selector, settings, told):
+    with refusal(*told):
         moso.select(np.ones(4), ratio=0.5, selector=selector, settings=settings)
-    assert message in str(problem.value)
 
 
 @pytest.mark.parametrize("selector", sorted(SELECTORS.names()))

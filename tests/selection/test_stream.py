@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import moso
-from moso.errors import MosoError
 from moso.selection import select_stream, stream
+from refusals import refusal
 
 rows = st.lists(st.tuples(st.sampled_from([-1.0, 0.0, 0.5, 0.5, 2.0]), st.sampled_from("abc")), min_size=1, max_size=60)
 
@@ -50,13 +50,13 @@ def test_a_folder_is_one_table_in_the_order_of_names(tmp_path):
 def test_bad_input_is_one_sentence(tmp_path):
     file = tmp_path / "scores.parquet"
     pq.write_table(pa.table({"score": [1.0, float("nan")], "label": [0, None]}), file)
-    with pytest.raises(MosoError, match="'d2' cannot be streamed; top, bottom, balanced, proportional can"):
+    with refusal("settings-conflict", "d2"):
         select_stream(file, ratio=0.5, selector="d2")
-    with pytest.raises(MosoError, match="has no column 'id'"):
+    with refusal("column-missing", "id"):
         select_stream(file, ratio=0.5)
-    with pytest.raises(MosoError, match="1 rows without a label"):
+    with refusal("labels-missing", 1):
         select_stream(file, ratio=0.5, id=None)
-    with pytest.raises(MosoError, match="score of sample 1 is NaN"):
+    with refusal("values-not-finite", 1):
         select_stream(file, ratio=0.5, id=None, selector="top")
-    with pytest.raises(MosoError, match="neither a Parquet file nor a folder"):
+    with refusal("file-missing"):
         select_stream(tmp_path / "nothing", ratio=0.5)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
-from moso.errors import MosoError
 from moso.results import RunDirectory
 from moso.storage.store import Store, is_address
+from refusals import refusal
 
 
 def test_objects_come_back_as_they_were_sent(address, tmp_path):
@@ -61,14 +61,14 @@ def test_what_fails_for_a_moment_is_tried_again_but_not_at_an_address_that_never
     left[0] = 3
     assert store.read("note") == "here"
     left[0] = 4
-    with pytest.raises(MosoError, match=r"could not be read \(no answer\)"):
+    with refusal("storage-failed", "no answer"):
         store.read("note")
     left[0] = 1
-    with pytest.raises(MosoError, match="no answer"):
+    with refusal("storage-failed", "no answer"):
         store.read("note")  # it has not answered since
     assert store.read("note") == "here"
     left[0] = 1
-    with pytest.raises(MosoError, match=r"does not answer \(no answer\); look at the address"):
+    with refusal("storage-failed", "no answer"):
         Store.of(near).read("note")
 
 
@@ -79,7 +79,7 @@ def test_no_right_to_write_is_said_at_once(near, monkeypatch):
     store = Store.of(near)
     store.write("note", "here")
     monkeypatch.setattr(LocalFileSystem, "put_file", forbidden)
-    with pytest.raises(MosoError, match=r"may not be written by you \(Access Denied\)"):
+    with refusal("storage-failed", "Access Denied"):
         store.send(Path(__file__), "x")
 
 
@@ -115,9 +115,9 @@ def test_a_package_that_is_missing_is_named(monkeypatch):
         raise ImportError("Install gcsfs to access Google Storage")
 
     monkeypatch.setattr(fsspec, "url_to_fs", missing)
-    with pytest.raises(MosoError, match=r'pip install "moso-prune\[store\]"'):
+    with refusal("package-missing", "moso-prune[store]"):
         Store.of("s3://bucket/run")
-    with pytest.raises(MosoError, match="Install gcsfs to access Google Storage"):
+    with refusal("package-missing", "gcsfs"):
         Store.of("gs://bucket/run")
 
 
@@ -133,5 +133,5 @@ def test_a_path_is_no_address_and_an_address_no_path(tmp_path, refused):
 
 def test_a_run_in_the_memory_of_one_process_has_no_other_workers(small_run):
     directory = RunDirectory.at("memory://alone/run")
-    with pytest.raises(MosoError, match="is seen by this process alone; use another address, or --workers 1"):
+    with refusal("executor-unsuitable", "workers"):
         directory.check_seen_by_others()

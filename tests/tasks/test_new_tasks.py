@@ -13,13 +13,13 @@ from torch import nn
 
 import moso
 from moso.data.samples import StoredSamples
-from moso.errors import MosoError
 from moso.models import build_model
 from moso.report.page.content import gather
 from moso.report.page.page import render
 from moso.report.page.sample_preview import SamplePreview
 from moso.results.originals import Originals
 from moso.tasks import Classification, Measure, Metric, Task
+from refusals import refusal
 
 FAST = {"recipe": "table", "epochs": 6, "time_steps": 2, "partitions": 2}
 
@@ -175,7 +175,7 @@ def test_the_preview_is_the_tasks():
 
 def test_a_picture_is_not_cropped_away_under_its_mask():
     images, masks = shapes(20)
-    with pytest.raises(MosoError, match="'crop-flip' moves pictures and not the answers of task 'segmentation'"):
+    with refusal("settings-conflict", "crop-flip", "segmentation"):
         moso.prune(
             (images, masks), ratio=0.5, task=Segmentation(), model=lambda: nn.Conv2d(1, 2, 3, padding=1),
             augmentation="crop-flip", **FAST,
@@ -186,5 +186,5 @@ def test_a_network_by_name_gives_the_shape_that_the_task_asks_for():
     from moso.models import check_model
 
     check_model(nn.Conv2d(1, 2, 3, padding=1), "mine", (1, 8, 8), classes=(2, 8, 8))
-    with pytest.raises(MosoError, match=r"gives \(2, 10\) .* where \(2, 2, 8, 8\) was expected"):
+    with refusal("model-unsuitable", "(2, 10)", 2, "(2, 2, 8, 8)"):
         check_model(build_model("linear", (1, 8, 8), classes=10, seed=0), "mine", (1, 8, 8), classes=(2, 8, 8))

@@ -6,10 +6,10 @@ import torch
 from torch import nn
 
 from moso.data.samples import StoredSamples
-from moso.errors import MosoError
 from moso.randomness import seeded
 from moso.training.loop import AfterStep, Checkpoints, StepPlan, TrainingData, predict, train
 from moso.training.recipe import TrainingRecipe
+from refusals import refusal
 
 RECIPE = TrainingRecipe(
     epochs=4, batch_size=16, learning_rate=0.05, schedule="cosine", nesterov=True, weight_decay=1e-3,
@@ -133,7 +133,7 @@ def test_a_plan_walked_backwards_or_in_parts_has_the_same_steps():
             assert (other.number, other.epoch, other.rate) == (step.number, step.epoch, step.rate)
             assert other.positions.tolist() == step.positions.tolist()
             assert torch.equal(images[0], batch[0])
-    with pytest.raises(MosoError, match="0 training steps were asked for"):
+    with refusal("setting-invalid", 0):
         StepPlan(data(), RECIPE, seed=3, total_steps=0)
 
 
@@ -174,5 +174,5 @@ def test_a_position_of_another_network_is_refused(tmp_path):
 
     with pytest.raises(Interruption):
         train(network(), plan, callbacks=[AfterStep(interrupt), checkpoints])
-    with pytest.raises(MosoError, match="does not fit the network"):
+    with refusal("checkpoint-mismatch", "(4,)", "(3, 64)"):
         train(nn.Sequential(nn.Flatten(), nn.Linear(64, 3)), plan, callbacks=[checkpoints])

@@ -9,11 +9,11 @@ import tomli_w
 from pydantic import ValidationError
 
 from moso.configuration import Configuration
-from moso.errors import MosoError
 from moso.experiments.declaration import Grid
 from moso.experiments.registry import EXPERIMENTS
 from moso.training import recipe as recipe_module
 from moso.training.recipe import Recipe, TrainingRecipe, load_recipe, recipes, written_recipe
+from refusals import refusal
 
 NAMES = sorted(path.stem for path in Path(recipe_module.__file__).with_name("recipes").iterdir())
 MANUAL = Path(__file__).parents[2]
@@ -84,50 +84,50 @@ def test_a_users_own_file_is_a_recipe(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "sentence"),
+    ("line", "told"),
     [
-        ("epoch = 4", r"mine.toml: surrogate.epoch is not a setting of a recipe"),
-        ("momentum = 1", "surrogate.momentum is 1: input should be less than 1"),
-        ("weight_decay = true", "surrogate.weight_decay is True: input should be a valid number"),
-        ("clip_norm = nan", "surrogate.clip_norm is nan: input should be a finite number"),
-        ("augmentation = 'flop'", "surrogate.augmentation is 'flop': input should be 'none', 'crop'"),
-        ("nesterov = true\nmomentum = 0", "surrogate: nesterov needs a momentum above 0"),
-        ('optimizer = "adamw"\nnesterov = true', "surrogate: nesterov belongs to optimizer 'sgd', not to 'adamw'"),
-        ('optimizer = "adma"', "surrogate.optimizer: unknown optimizer 'adma'; nearest: adam"),
-        ("beta2 = 0.99", "surrogate: beta2 belongs to optimizer 'adam' or 'adamw', not to 'sgd'"),
-        ("milestones = [0.5]", "surrogate: milestones belong to schedule 'multi-step', not to 'constant'"),
-        ("final_learning_rate = 0.01", "final_learning_rate belongs to schedule 'cosine', not to 'constant'"),
-        ("epochs = 4", "mine.toml is not valid TOML"),
+        ("epoch = 4", ("recipe-invalid", "mine.toml", "surrogate.epoch")),
+        ("momentum = 1", ("recipe-invalid", "surrogate.momentum", 1)),
+        ("weight_decay = true", ("recipe-invalid", "surrogate.weight_decay")),
+        ("clip_norm = nan", ("recipe-invalid", "surrogate.clip_norm")),
+        ("augmentation = 'flop'", ("recipe-invalid", "surrogate.augmentation", "flop", "none", "crop")),
+        ("nesterov = true\nmomentum = 0", ("recipe-invalid", 0)),
+        ('optimizer = "adamw"\nnesterov = true', ("recipe-invalid", "sgd", "adamw")),
+        ('optimizer = "adma"', ("recipe-invalid", "surrogate.optimizer", "adma", "adam")),
+        ("beta2 = 0.99", ("recipe-invalid", "adam", "adamw", "sgd")),
+        ("milestones = [0.5]", ("recipe-invalid", "multi-step", "constant")),
+        ("final_learning_rate = 0.01", ("recipe-invalid", "final_learning_rate", "cosine", "constant")),
+        ("epochs = 4", ("file-unreadable", "mine.toml")),
     ],
 )
-def test_a_wrong_line_is_named(tmp_path: Path, line: str, sentence: str) -> None:
-    with pytest.raises(MosoError, match=sentence):
+def test_a_wrong_line_is_named(tmp_path: Path, line: str, told: str) -> None:
+    with refusal(*told):
         load_recipe(write(tmp_path, OWN.format(line)))
 
 
 def test_everything_missing_is_named(tmp_path: Path) -> None:
-    with pytest.raises(MosoError, match="description is missing; match is missing; surrogate is missing"):
+    with refusal("recipe-invalid", "mine.toml", "retraining.batch_size"):
         load_recipe(write(tmp_path, "[retraining]\nepochs = 1\n"))
 
 
 @pytest.mark.parametrize(
-    ("changes", "sentence"),
+    ("changes", "told"),
     [
-        ({"epochs": 0}, "epochs is 0: input should be greater than or equal to 1"),
-        ({"epochs": 2.5}, "epochs is 2.5"),
-        ({"batch_size": -1}, "batch_size is -1"),
-        ({"learning_rate": float("inf")}, "learning_rate is inf"),
-        ({"schedule": "multi-step"}, "'multi-step' needs milestones"),
-        ({"schedule": "multi-step", "milestones": (0.6, 0.3)}, r"ascending shares .* not \[0.6, 0.3\]"),
-        ({"schedule": "multi-step", "milestones": (30, 60)}, r"between 0 and 1, not \[30, 60\]"),
-        ({"schedule": "one-cycle", "warmup_epochs": 1}, "'one-cycle' warms up by itself"),
-        ({"final_learning_rate": 0.2}, "final_learning_rate 0.2 is above learning_rate 0.1"),
-        ({"epoch": 3}, "epoch is not a setting of a recipe"),
+        ({"epochs": 0}, ("recipe-invalid", 0, 1)),
+        ({"epochs": 2.5}, ("recipe-invalid", "2.5")),
+        ({"batch_size": -1}, ("recipe-invalid", "batch_size", -1)),
+        ({"learning_rate": float("inf")}, ("recipe-invalid", "learning_rate")),
+        ({"schedule": "multi-step"}, ("recipe-invalid", "multi-step")),
+        ({"schedule": "multi-step", "milestones": (0.6, 0.3)}, ("recipe-invalid", 0, 1, "0.6", "0.3")),
+        ({"schedule": "multi-step", "milestones": (30, 60)}, ("recipe-invalid", 0, 1, 30, 60)),
+        ({"schedule": "one-cycle", "warmup_epochs": 1}, ("recipe-invalid", "one-cycle")),
+        ({"final_learning_rate": 0.2}, ("recipe-invalid", "final_learning_rate", "0.2", "learning_rate", "0.1")),
+        ({"epoch": 3}, ("recipe-invalid",)),
     ],
 )
-def test_changes_are_checked_like_a_file(changes: dict[str, object], sentence: str) -> None:
+def test_changes_are_checked_like_a_file(changes: dict[str, object], told: str) -> None:
     recipe = TrainingRecipe(epochs=2, batch_size=8, learning_rate=0.1, schedule="cosine")
-    with pytest.raises(MosoError, match=sentence):
+    with refusal(*told):
         recipe.changed(**changes)
 
 
@@ -150,19 +150,19 @@ def test_changes_leave_the_rest_and_the_original_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "sentence"),
+    ("name", "told"),
     [
-        ("paper-cifr", "unknown recipe 'paper-cifr'; nearest: paper-cifar"),
-        ("no/such/file.toml", "recipe no/such/file.toml cannot be read: No such file or directory"),
+        ("paper-cifr", ("unknown-name", "paper-cifr", "paper-cifar")),
+        ("no/such/file.toml", ("file-unreadable",)),
     ],
 )
-def test_recipes_that_are_not_there_get_a_sentence(name: str, sentence: str) -> None:
-    with pytest.raises(MosoError, match=sentence):
+def test_recipes_that_are_not_there_get_a_sentence(name: str, told: str) -> None:
+    with refusal(*told):
         load_recipe(name)
 
 
 def test_binary_files_are_no_recipes(tmp_path: Path) -> None:
     path = tmp_path / "binary.toml"
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(MosoError, match="it is not UTF-8 text"):
+    with refusal("file-unreadable", 8):
         load_recipe(str(path))

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch.optim.lr_scheduler import CosineAnnealingLR, LRScheduler, MultiStepLR, OneCycleLR
 
-from moso.errors import MosoError
 from moso.training.recipe import TrainingRecipe
 from moso.training.schedule import learning_rate
+from refusals import refusal
 
 EXACT = 1e-12
 
@@ -88,5 +88,5 @@ def test_every_update_has_a_rate_above_zero_and_at_most_the_highest(schedule: st
 
 @pytest.mark.parametrize("step", [0, 11])
 def test_steps_outside_the_run_are_refused(step: int) -> None:
-    with pytest.raises(MosoError, match=f"step {step} is outside 1..10"):
+    with refusal("setting-invalid", step, "1..10"):
         learning_rate(recipe("cosine"), step, 10, 5)

@@ -4,27 +4,28 @@ from typing import Annotated
 
 import typer
 
-from moso.cli.flags import Quiet, RunArgument
-from moso.report.page.page import MAX_MEGABYTES, write_report
-from moso.results.reading import Run
+from moso.cli.flags import OUTPUT, Quiet, RunArgument, option
+
+# `report.page.page.MAX_MEGABYTES`, which a test holds against this.
+MEGABYTES = 25.0
 
 MaxMegabytes = Annotated[
-    float, typer.Option("--max-mb", min=1, help="largest size of the file; fewer pictures where they do not all fit")
+    float,
+    option("--max-mb", panel=OUTPUT, min=1, help="largest size of the file in MB; fewer pictures if they do not fit"),
 ]
 
 
 Against = Annotated[
     str | None,
-    typer.Option(
-        "--against", metavar="RUN", help="another run over the same samples, to compare with", show_default=False
-    ),
+    option("--against", panel=OUTPUT, metavar="RUN", help="another run over the same samples, to compare with"),
 ]
 
 
-def report(
-    run: RunArgument, against: Against = None, max_mb: MaxMegabytes = MAX_MEGABYTES, quiet: Quiet = False
-) -> None:
+def report(run: RunArgument, against: Against = None, max_mb: MaxMegabytes = MEGABYTES, quiet: Quiet = False) -> None:
     """Write report.html, a page that opens offline, from what the run has."""
+    from moso.report.page.page import write_report
+    from moso.results.reading import Run
+
     opened = Run.open(run)
     path = write_report(opened, max_mb, None if against is None else Run.open(against))
     opened.directory.push(path)

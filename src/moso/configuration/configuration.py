@@ -7,120 +7,56 @@ import hashlib
 import json
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import tomli_w
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import ConfigDict, ValidationError, field_validator
 
 from moso import errors
+from moso.configuration.candidates import LEAST_PARTITIONS, undecided
+from moso.configuration.fields import (
+    CUSTOM,
+    FORMAT,
+    DataFields,
+    NetworkFields,
+    PlaceFields,
+    ProofFields,
+    ScoringFields,
+    SelectionFields,
+)
 from moso.configuration.resolved_method import ResolvedMethod, all_needs, read_settings, resolve_method
-from moso.data.readers import MEMORY_LIMIT_BYTES
-from moso.data.sources.registry import expected_task, fitting
+from moso.data.sources.registry import expected_task, fitting, has_vectors
 from moso.errors import unknown_name
 from moso.evaluation.baselines import BASELINES, FEWER_STEPS
-from moso.evidence import MEAN_SHARE, Sampling
 from moso.evidence.estimators import IN_RUN
+from moso.evidence_kinds.label_free_embedding import INPUTS
 from moso.evidence_kinds.registry import about_classes, needed_kinds
-from moso.gradients.estimates.sketch import NUMBERS
 from moso.methods import Method, find_method, methods
-from moso.scores import Form, Score
-from moso.selection import Selector, check_ratio, find_selector
-from moso.tasks import Classification, find_task
+from moso.methods.auto import AUTO, CHOSEN
+from moso.scores import Score
+from moso.selection import Selector, check_ratio
+from moso.selection.share import parse_share
+from moso.tasks import find_task
 from moso.training.in_run import check_in_run
-from moso.training.recipe import Match, TrainingRecipe, load_recipe, written_recipe
+from moso.training.recipe import TrainingRecipe, load_recipe, written_recipe
 
-FORMAT: Literal[1] = 1
-# In place of the name of a data set or network: an object given by the caller of the library.
-CUSTOM = "custom"
 # Shortcuts for settings of a recipe, which `resolve` writes into the recipes of surrogates and retraining.
 _BOTH = {"epochs", "batch_size", "learning_rate", "augmentation"}
 _SHORTCUTS = {*_BOTH, "retrain_epochs"}
 
 
-class Configuration(BaseModel):
+class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, NetworkFields, DataFields):
     """The resolved settings of one run: data, network, training and scoring of surrogates, selection, evaluation.
 
     Example:
         >>> configuration = Configuration.resolve({"dataset": "digits", "ratios": [0.5], "epochs": 3})
         >>> configuration.surrogate.epochs, configuration.partitions, configuration.methods
-        (3, 5, ('moso', 'moso-standardised', 'moso-rank'))
+        (3, 5, ('moso-rank',))
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    format: Literal[1] = FORMAT
-    dataset: str = Field("digits", description="name or path of the data")
-    labels: str | None = Field(None, description="FILE[:KEY] whose labels replace the training labels")
-    label_noise: float = Field(0.0, ge=0, le=1, description="share of samples that get a label drawn at random")
-    resize: int | None = Field(None, ge=1, description="pixels every image is scaled and cut to")
-    on_broken: Literal["stop", "skip"] = Field("stop", description="what to do with images that cannot be decoded")
-    memory_limit: float = Field(
-        MEMORY_LIMIT_BYTES / 2**30, ge=0, description="GiB of decoded images kept in memory; more stays encoded"
-    )
-    test_share: float = Field(0.2, gt=0, lt=1, description="share held out where the data has no test split")
-    task: str = Field(Classification.name, description="what is learned, by name")
-    by_class: bool = Field(True, description="samples belong to classes: selections can be balanced, tables split")
-    model: str = Field("convnet", description="the surrogate's network")
-    retrain_model: str = Field("", description="the network retrained on what is kept, if another")
-    partitions: int = Field(5, ge=1, description="the paper's I; 1 means none")
-    time_steps: int = Field(10, ge=1, description="the paper's sampled time steps, K")
-    sampling: Sampling = Field("stratified", description="how time steps are drawn; 'uniform' is the paper's")
-    risk: Literal["train", "validation", "own"] = Field(
-        "train", description="what samples are judged by: the risk of 'train', the paper's, or of 'validation' data"
-    )
-    validation: str | None = Field(None, description="name or path of the data that --risk validation means")
-    validation_share: float = Field(
-        0.0, ge=0, lt=1, description="share of the training data held out for --risk validation; 0 = none"
-    )
-    probes: int = Field(
-        0, ge=0, description="moso-adjoint: random probes of each sample's effect on its own loss; 0 = left out"
-    )
-    form: Form = Field("paper", description="'paper' or 'centred' form of the score")
-    view: Literal["evaluation", "training"] = Field(
-        "evaluation", description="scored as samples and network are in 'evaluation', or as 'training' saw them"
-    )
-    parameters: Literal["all", "head"] = Field("all", description="which parameters' gradients are compared")
-    estimator: Literal["exact", "subsampled", "sketched", "last-layer", "in-run"] = Field(
-        "exact", description="exact terms, or a cheaper estimate: subsampled, sketched, last-layer, in-run"
-    )
-    mean_share: float = Field(MEAN_SHARE, gt=0, le=1, description="subsampled: share of samples in the mean gradient")
-    sketch_numbers: int = Field(NUMBERS, ge=1, description="sketched: numbers kept of a sample's gradient")
-    score_batch_size: int | None = Field(
-        None, ge=1, description="samples a batch while scoring; found by itself if not given"
-    )
-    shard_size: int = Field(
-        0, ge=0, description="samples a shard of a partition that is scored side by side with others; 0 = no shards"
-    )
-    initialisations: int = Field(
-        2, ge=1, description="networks that el2n and grand average, each trained up to the early epoch; sources take 10"
-    )
-    early_epochs: int = Field(0, ge=0, description="epochs after which el2n and grand look; 0 = a tenth of training")
-    embedding: str = Field(
-        "trained", description="features for ssp: 'trained' without labels, FILE.npy, FILE.parquet, or timm:NAME"
-    )
-    methods: tuple[str, ...] = ("moso", "moso-standardised", "moso-rank")
-    selectors: tuple[str, ...] = Field((), description="how samples are chosen; without it, each method's own way")
-    min_per_class: int = Field(0, ge=0, description="samples that every class keeps, or all it has")
-    settings: dict[str, dict[str, Any]] = Field(
-        {}, description="NAME.SETTING=VALUE of a selector or a score, such as coverage.cut=0.2; may be repeated"
-    )
-    ratios: tuple[float, ...] = Field((0.4, 0.6, 0.8), description="shares to remove")
-    baselines: tuple[str, ...] = Field(
-        (), description="what is retrained beside the methods at equal cost: rs2, full-fewer-steps"
-    )
-    tolerance: float = Field(
-        1.0,
-        ge=0,
-        allow_inf_nan=False,
-        description="points that pruning may cost, overall and in any class, to count as free",
-    )
-    seed: int = Field(0, ge=0, description="the first seed; the samples pruned are chosen by it")
-    seeds: int = Field(3, ge=1, description="how many seeds prove it; each is the whole pipeline")
-    threads: int = Field(1, ge=1, description="threads a partition or retraining computes with")
-    device: str = Field("cpu", description="cpu, cuda, cuda:1, mps")
-    recipe: str = Field("quick", description="the recipe the two tables below started from")
-    match: Match = Field("epochs", description="what retraining on less data keeps equal")
     surrogate: TrainingRecipe
     retraining: TrainingRecipe
 
@@ -128,6 +64,12 @@ class Configuration(BaseModel):
     @classmethod
     def _without_repeats(cls, values: Any) -> Any:
         return tuple(dict.fromkeys(values)) if isinstance(values, list | tuple) else (values,)
+
+    @field_validator("ratios", mode="before")
+    @classmethod
+    def _shares(cls, values: Any) -> Any:
+        """Read shares as people write them: 0.4, or 40% as a text; 40 is asked about."""
+        return tuple(parse_share(value) if isinstance(value, str | int | float) else value for value in values)
 
     @classmethod
     def resolve(cls, given: dict[str, Any]) -> "Configuration":
@@ -148,11 +90,16 @@ class Configuration(BaseModel):
             raise errors.FormatUnknown(
                 f"format {values['format']} is not known to this version, which reads format {FORMAT}"
             )
+        if "format" in values:
+            # A run that was written before these settings existed, or with other defaults, keeps its meaning.
+            values = {"view": "evaluation", "methods": ["moso", "moso-standardised", "moso-rank"], **values}
         shortcuts = {name: values.pop(name) for name in _SHORTCUTS if name in values}
         dataset = str(values.get("dataset", "digits"))
         _settle_task(values, dataset)
         model, recipe = fitting(dataset)
         values.setdefault("model", model)
+        if has_vectors(dataset):
+            values.setdefault("embedding", INPUTS)
         # A file with a format was written by a run and holds its whole recipe; the named recipe may have changed since.
         named = None if "format" in values else load_recipe(str(values.setdefault("recipe", recipe)))
         for stage in ("surrogate", "retraining"):
@@ -225,7 +172,7 @@ class Configuration(BaseModel):
             check_in_run(self.surrogate)
         if self.risk != "train" and self.estimator != "exact":
             raise errors.SettingsConflict(
-                f"--risk {self.risk} is differentiated exactly; it does not go with estimator {self.estimator}"
+                f"risk {self.risk!r} is differentiated exactly; it does not go with estimator {self.estimator}"
             )
         if self.view == "training" and (self.estimator == IN_RUN or self.shard_size):
             other = (
@@ -234,12 +181,12 @@ class Configuration(BaseModel):
             raise errors.SettingsConflict(f"view = 'training' does not go with {other}; leave one of the two out")
         if self.shard_size and (self.estimator != "exact" or self.risk != "train"):
             raise errors.SettingsConflict(
-                f"shard_size = {self.shard_size} splits the exact scoring by the training risk; leave --shard-size out "
+                f"shard_size = {self.shard_size} splits the exact scoring by the training risk; leave it out "
                 f"with estimator {self.estimator!r} and risk {self.risk!r}"
             )
         if self.risk != "train" and self.probes:
             raise errors.SettingsConflict(
-                f"probes = {self.probes}: only the training risk has a self term to probe; leave --probes out"
+                f"probes = {self.probes}: only the training risk has a self term to probe; leave it out"
             )
 
     def to_toml(self) -> str:
@@ -261,14 +208,16 @@ class Configuration(BaseModel):
         """Return the (method, selector) pairs of this run, including the random baselines."""
         chosen = []
         for method in self.methods:
-            chosen += [(method, selector) for selector in (self.selectors or (self.selector_of(method),))]
+            # `auto` chooses its selector itself.
+            named = () if method == AUTO else self.selectors
+            chosen += [(method, selector) for selector in (named or (self.selector_of(method),))]
         baselines = [("random", "random"), ("random", "balanced")] if self.by_class else [("random", "random")]
         return list(dict.fromkeys([*chosen, *baselines]))
 
     def selector_of(self, method: str | Method) -> str:
         """Return the selector of a method; without classes, `top` replaces a selector that needs them."""
         own = find_method(method) if isinstance(method, str) else method
-        by_class = "labels" in find_selector(own.selector).needed()
+        by_class = "labels" in own.find_selector().needed()
         return "top" if by_class and not self.by_class and own.score is not None else own.selector
 
     def choice(
@@ -284,7 +233,10 @@ class Configuration(BaseModel):
         Raises:
             MosoError: ``unknown-name``, ``setting-invalid``.
         """
-        return resolve_method(method, selector or self.selector_of(method), self.settings, self.min_per_class, score)
+        own = find_method(method) if isinstance(method, str) else method
+        if own.name == AUTO and selector in (None, CHOSEN, CHOSEN.name):
+            return undecided(self)
+        return resolve_method(own, selector or self.selector_of(own), self.settings, self.min_per_class, score)
 
     def choices(self) -> list[ResolvedMethod]:
         """Return the pairs of this run, resolved."""
@@ -297,6 +249,11 @@ class Configuration(BaseModel):
     def problem(self, choice: ResolvedMethod) -> str | None:
         """Return one sentence on why a choice is impossible in this run, or None if it is possible."""
         needs, score = choice.needs(), choice.score
+        if choice.method == AUTO and (self.partitions < LEAST_PARTITIONS or choice.selector.name != CHOSEN.name):
+            return (
+                f"method {AUTO!r} tries candidates on partitions that no score has looked at, and finds the selector "
+                f"itself; give --partitions {LEAST_PARTITIONS} or more, and no --selector with it"
+            )
         if choice.min_per_class and not self.by_class:
             return "min_per_class counts samples of a class, but the samples have no classes"
         if choice.by_class() and not self.by_class:
@@ -312,7 +269,7 @@ class Configuration(BaseModel):
         if score is not None and score.least_epochs > self.surrogate.epochs:
             return (
                 f"score {score.name!r} compares epochs and needs at least {score.least_epochs}, but surrogates are "
-                f"trained for {self.surrogate.epochs}; give --epochs"
+                f"trained for {self.surrogate.epochs}; train longer (epochs)"
             )
         return choice.problem()
 
@@ -326,7 +283,7 @@ class Configuration(BaseModel):
         def can_be(name: str) -> bool:
             return all(self.problem(self.choice(name, one)) is None for one in self.selectors or (None,))
 
-        found = tuple(name for name in methods() if can_be(name))
+        found = tuple(name for name in methods() if name != AUTO and can_be(name))
         if not found:
             raise errors.MethodImpossible(f"no method goes with selector {', '.join(self.selectors)} here; name others")
         return found

@@ -59,13 +59,13 @@ class ResolvedMethod:
         if self.score is None and "scores" in asked:
             return (
                 f"method {self.method!r} has no score, and selector {selector!r} chooses by one; "
-                "name another method or leave --selector out"
+                "name another method or another selector"
             )
         if "hard" in asked and (self.score is None or self.score.hard is None):
             what = f"method {self.method!r}" if self.score is None else f"score {self.score.name!r}"
             return (
                 f"selector {selector!r} cuts off the hard end of a score, and {what} has no hard end; "
-                f"use another selector, or --setting {selector}.cut=0"
+                f"use another selector, or the setting {selector}.cut=0"
             )
         unknown = {name for name in asked - {"scores", "hard"} if find_kind(_BEHIND.get(name, name)) is None}
         if unknown:
@@ -106,7 +106,10 @@ def resolve_method(
         "method 'herding' has no score, and selector 'top' chooses by one; ..."
     """
     found = find_method(method) if isinstance(method, str) else method
-    chosen = selector if isinstance(selector, Selector) else find_selector(selector or found.selector)
+    if selector is None or selector == found.selector:
+        chosen = found.find_selector()
+    else:
+        chosen = selector if isinstance(selector, Selector) else find_selector(selector)
     own = found.settings if chosen.name == found.selector else {}
     score = score or found.find_score()
     about_score = {} if score is None else {k: v for k, v in given.get(score.name, {}).items() if _has(score, k)}

@@ -101,65 +101,77 @@ def open_dataset(
         >>> len(data.train), len(data.test), int(data.noisy.sum())
         (1438, 359, 288)
     """
-    if resize is not None and resize < 1:
-        raise errors.SettingInvalid(f"resize {resize} is not a number of pixels; it must be at least 1")
-    if not 0 <= test_share < 1:
-        raise errors.SettingInvalid(f"test share {test_share} is outside [0, 1)")
-    if not 0 <= validation_share < 1:
-        raise errors.SettingInvalid(f"validation share {validation_share} is outside [0, 1)")
-    if validation is not None and validation_share > 0:
-        raise errors.SettingsConflict(
-            "a validation set is given by name or held out as a share of the training data, not both"
-        )
-    if not 0 <= label_noise <= 1:
-        raise errors.SettingInvalid(f"label noise {label_noise} is outside [0, 1]")
-    train, test = open_source(name, resize, memory_limit, task)
-    if not train.task.by_class and (labels is not None or label_noise > 0):
+    _check_options(resize, test_share, validation, validation_share, label_noise)
+    source, test = open_source(name, resize, memory_limit, task)
+    if not source.task.by_class and (labels is not None or label_noise > 0):
         raise errors.ClassesRequired(f"the answers of {name} are numbers; --labels and --label-noise are for classes")
     # Every draw below is by id, and the splits use the source's labels, so replaced labels never move a sample between
     # splits.
-    clean = train.labels
-    used = clean if labels is None else read_labels(labels, len(train), train.classes, train.ids)
+    clean = source.labels
+    used = clean if labels is None else read_labels(labels, len(source), source.classes, source.ids)
+    training = _Training(source, clean, used)
     if test is None and test_share > 0:
-        kept, held = hold_out(train.keys, clean, test_share)
-        if len(held) == 0:
-            raise errors.TooFewSamples(
-                f"{test_share} of the {len(train)} samples of {name} held out for testing leaves no test"
-            )
-        test, train, clean, used = train.take(held), train.take(kept), *_both(clean, used, kept)
-
+        training, test = training.hold_out(test_share, name, "test")
     judge = None if validation is None else open_source(validation, resize, memory_limit, task)[0]
     if validation_share > 0:
-        kept, held = hold_out(train.keys, clean, validation_share)
-        if len(held) == 0:
-            raise errors.TooFewSamples(
-                f"{validation_share} of the {len(train)} training samples of {name} held out leaves no validation"
-            )
-        judge, train, clean, used = train.take(held), train.take(kept), *_both(clean, used, kept)
+        training, judge = training.hold_out(validation_share, name, "validation")
 
-    given = {"training": train, "test": test, "validation": judge}
+    given = {"training": training.samples, "test": test, "validation": judge}
     splits = {split: samples for split, samples in given.items() if samples is not None}
     splits, whole = _decoded(splits, on_broken, resize, memory_limit)
     train = splits["training"]
     if whole is not None:
-        clean, used = _both(clean, used, whole)
-    noisy = None
+        training = training.take(whole, train)
+    used, noisy = training.used, None
     if label_noise > 0:
         used, noisy = train.task.noisy(used, train.keys, label_noise, seed)
     if train.task.by_class:
         splits["training"] = train.relabelled(used)
     _check(name, splits)
     met = _as_met(splits)
-    original = clean if labels is not None or label_noise > 0 else None
+    original = training.clean if labels is not None or label_noise > 0 else None
     return DataSet(name, met["training"], met.get("test"), original, noisy, met.get("validation"))
 
 
-def _both(
-    clean: NDArray[np.int64], used: NDArray[np.int64], positions: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return two columns at these positions; the same array twice if both columns are the same."""
-    kept = take(clean, positions)
-    return kept, kept if used is clean else take(used, positions)
+def _check_options(
+    resize: int | None, test_share: float, validation: str | None, validation_share: float, label_noise: float
+) -> None:
+    if resize is not None and resize < 1:
+        raise errors.SettingInvalid(f"resize {resize} is not a number of pixels; it must be at least 1")
+    for what, share in (("test", test_share), ("validation", validation_share)):
+        if not 0 <= share < 1:
+            raise errors.SettingInvalid(f"{what} share {share} is outside [0, 1)")
+    if validation is not None and validation_share > 0:
+        raise errors.SettingsConflict(
+            "a validation set is given by name or held out as a share of the training data, not both"
+        )
+    if not 0 <= label_noise <= 1:
+        raise errors.SettingInvalid(f"label noise {label_noise} is outside [0, 1]")
+
+
+@dataclass(frozen=True)
+class _Training:
+    """The training split while it is prepared, with the labels of the source and the labels to train on."""
+
+    samples: StoredSamples
+    clean: NDArray[np.int64]
+    used: NDArray[np.int64]
+
+    def take(self, positions: NDArray[np.int64], samples: StoredSamples | None = None) -> "_Training":
+        """Return the split at these positions; `samples` if they were taken already."""
+        clean = take(self.clean, positions)
+        # One column in memory where both are the same.
+        used = clean if self.used is self.clean else take(self.used, positions)
+        return _Training(self.samples.take(positions) if samples is None else samples, clean, used)
+
+    def hold_out(self, share: float, name: str, split: str) -> tuple["_Training", StoredSamples]:
+        """Return the split without a share of every class, and that share."""
+        kept, held = hold_out(self.samples.keys, self.clean, share)
+        if len(held) == 0:
+            raise errors.TooFewSamples(
+                f"holding out {share} of the {len(self.samples)} samples of {name} leaves the {split} split empty"
+            )
+        return self.take(kept), self.samples.take(held)
 
 
 def _as_met(given: dict[str, StoredSamples]) -> dict[str, StoredSamples]:
@@ -218,12 +230,12 @@ def _check(name: str, splits: dict[str, StoredSamples]) -> None:
         if samples.shape != train.shape:
             raise errors.ShapeMismatch(
                 f"training inputs of {name} have shape {train.shape} but {split} inputs {samples.shape}; "
-                "give --resize PIXELS if they are images"
+                "give resize if they are images"
             )
         if samples.task.classes != train.task.classes:
             raise errors.ClassesMismatch(f"the {split} split of {name} has other classes than the training split")
         if samples.task.outputs != train.task.outputs:
             raise errors.ClassesMismatch(
-                f"the {split} split of {name} has {samples.task.outputs} targets a sample, the training split "
+                f"the {split} split of {name} has {samples.task.outputs} targets per sample, the training split "
                 f"{train.task.outputs}"
             )

@@ -8,7 +8,7 @@ splits see a single stratum.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -24,6 +24,7 @@ from torch.utils.data import default_collate
 from moso import errors
 from moso.columns import Array, take
 from moso.data.augment import Augmentation
+from moso.data.pair_view import PairView, network_inputs
 from moso.data.readers import MemoryReader, Reader, check_finite
 from moso.data.tokenizer import TextReader
 from moso.data.views import Collate, ItemView, Normalisation, StoredView, View, tree_bytes
@@ -193,7 +194,9 @@ class StoredSamples(_Answered):
         if not (array.dtype == np.uint8 and array.ndim == 4):
             if array.dtype.kind not in "iufb":
                 raise errors.WrongType(f"inputs must be numbers, not {array.dtype}")
-            array = array.astype(np.float32)
+            # The caller may write to its own array. One that nobody can write to (columns of Arrow, a file mapped for
+            # reading) is taken as it is, so that it is neither held twice nor read into memory.
+            array = array.astype(np.float32, copy=array.flags.writeable)
         if len(array) != len(given):
             raise errors.LengthMismatch(f"there are {len(array)} inputs but {len(given)} {task.column}s")
         if len(array) == 0:
@@ -234,7 +237,7 @@ class StoredSamples(_Answered):
         if augmentation != "none" and not self.task.answers_survive_crops:
             raise errors.SettingsConflict(
                 f"augmentation {augmentation!r} moves pictures and not the answers of task {self.task.name!r}; "
-                "give --augmentation none, or augment both in a dataset of your own"
+                "use augmentation 'none', or augment both in a dataset of your own"
             )
         return StoredView(self.reader, self.answers, self.keys, self.normalisation, augmentation, seed)
 
@@ -294,6 +297,9 @@ class UserSamples(_Answered):
         targets: One answer per sample, `[n, ...]`.
         groups: Class indices that the user gave beside the answers, `[n]`.
         collate: Makes a batch of a list of items.
+        answers_beside: Whether batches are `(inputs, answers)` with the answers of `targets`, because items are
+            mappings, or hold other answers or names; otherwise batches are what `collate` makes.
+        answer_key: Name of the answer in items that are mappings, if it is not one of the usual names.
     """
 
     dataset: Any
@@ -302,6 +308,8 @@ class UserSamples(_Answered):
     targets: Answers
     groups: NDArray[np.int64] | None = None
     collate: Collate = default_collate
+    answers_beside: bool = False
+    answer_key: str | None = None
     vocabulary = None
 
     @property
@@ -318,16 +326,22 @@ class UserSamples(_Answered):
     def shape(self) -> tuple[int, ...]:
         """The shape of the first input."""
         first = self.plain[0]
+        if isinstance(first, Mapping) and self.answers_beside:
+            inputs = network_inputs(self.collate([first]), self.answer_key)
+            return () if isinstance(inputs, Mapping) else tuple(inputs.shape[1:])
         inputs = first[0] if isinstance(first, tuple | list) else first
         return tuple(getattr(inputs, "shape", ()))
 
     def training_view(self, augmentation: Augmentation, seed: int) -> View:
         """Return the user's dataset, its own randomness seeded by seed, epoch and sample."""
-        return ItemView(self.dataset, self.keys, seed, self.collate)
+        return self._paired(ItemView(self.dataset, self.keys, seed, self.collate))
 
     def evaluation_view(self) -> View:
         """Return the user's evaluation view."""
-        return ItemView(self.plain, self.keys, collate=self.collate)
+        return self._paired(ItemView(self.plain, self.keys, collate=self.collate))
+
+    def _paired(self, items: ItemView) -> View:
+        return PairView(items, self.targets, self.answer_key) if self.answers_beside else items
 
     def picture(self, position: int) -> Image.Image | None:
         """Return None: the user's inputs are already tensors."""

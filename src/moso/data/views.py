@@ -19,9 +19,10 @@ from moso import errors
 from moso.batch import Batch, Item
 from moso.columns import Array
 from moso.data.augment import Augmentation, pad_crop, resized_crop, resized_crop_draws
+from moso.data.mapped import MappedReader, expecting
 from moso.data.readers import Reader
 from moso.randomness import generator, reseed, seeded
-from moso.tasks import Loss, fitting_task
+from moso.tasks import Loss
 from moso.tasks.task import Answers
 
 Collate = Callable[[list[Item]], Batch]
@@ -147,7 +148,7 @@ class StoredView:
                 picture = self.reader.picture(position)
                 if picture is None:
                     raise errors.PicturesRequired(
-                        "augmentation 'resized-crop-flip' needs pictures; give --augmentation none for other inputs"
+                        "augmentation 'resized-crop-flip' needs pictures; other inputs take augmentation 'none'"
                     )
                 rows.append(resized_crop(picture, self.reader.shape, own))
             inputs = np.stack(rows)
@@ -156,7 +157,7 @@ class StoredView:
             if self.augmentation != "none":
                 if inputs.ndim != 4:
                     raise errors.PicturesRequired(
-                        f"augmentation {self.augmentation!r} needs pictures; give --augmentation none for other inputs"
+                        f"augmentation {self.augmentation!r} needs pictures; other inputs take augmentation 'none'"
                     )
                 inputs = pad_crop(inputs, keys, epoch, self.seed, flip=self.augmentation == "crop-flip")
         return self.normalisation.apply(inputs), torch.from_numpy(self.answers[positions])
@@ -201,15 +202,16 @@ def is_array_pair(data: Any) -> bool:
 
 
 def as_view(data: Any, collate: Collate | None = None, own_loss: Loss | None = None) -> View:
-    """Return any data as a view.
+    """Return any data as a view of what a network was trained on.
 
     Args:
-        data: A view, a pair of arrays `(inputs, answers)`, or a map-style dataset.
+        data: A view, or data of any kind that `moso.data.given` knows.
         collate: Makes a batch of a dataset's items.
-        own_loss: The user's loss; with it, arrays of answers that cannot be classes are left as they are.
+        own_loss: The user's loss; with it, batches are what the data and `collate` make them. Without it they are
+            `(inputs, labels)`.
 
     Raises:
-        WrongType: Data is none of the three.
+        WrongType: The data is of no known kind, or holds pictures or texts that no network takes as they are.
 
     Example:
         >>> view = as_view((np.zeros((3, 2), dtype=np.float32), [0, 1, 0]))
@@ -219,16 +221,10 @@ def as_view(data: Any, collate: Collate | None = None, own_loss: Loss | None = N
     if hasattr(data, "batch") and hasattr(data, "streamed"):
         view: View = data
         return view
-    if is_array_pair(data):
-        from moso.data.samples import StoredSamples
+    # Imported here, because data of all kinds are read through the views of this file.
+    from moso.data.given.trained_view import trained_view
 
-        inputs, answers = data
-        return StoredSamples.from_arrays(inputs, answers, fitting_task(answers, own_loss)).evaluation_view()
-    if not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
-        raise errors.WrongType(
-            f"data of type {type(data).__name__} is not a map-style dataset (it needs __len__ and __getitem__)"
-        )
-    return ItemView(data, collate=collate or default_collate)
+    return trained_view(data, collate, own_loss)
 
 
 def tree_bytes(item: Item) -> bytes:
@@ -289,9 +285,11 @@ class _Batches(Dataset[Batch]):
 
 def load(view: View, plan: Sequence[NDArray[np.int64]], epoch: int = 0, workers: int = 0) -> Iterator[Batch]:
     """Return an iterator over the batches of a plan, in order; `workers` processes read streamed views ahead."""
-    batches = _Batches(view, plan, epoch)
     if workers == 0 or not view.streamed:
-        return (batches[number] for number in range(len(plan)))
+        reader = view.reader if isinstance(view, StoredView) else None
+        wanted = expecting(reader, plan) if isinstance(reader, MappedReader) else plan
+        return (view.batch(positions, epoch) for positions in wanted)
+    batches = _Batches(view, plan, epoch)
     # A DataLoader without a generator draws its seed from the global one, which would change the user's next draw. The
     # default start method in a spawned process is spawn, which would import everything again for every epoch.
     method = "fork" if sys.platform == "linux" else None

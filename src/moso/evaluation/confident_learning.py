@@ -57,9 +57,7 @@ def confident_learning(labels: NDArray[np.int64], probabilities: NDArray[np.floa
         from cleanlab.filter import find_label_issues
         from cleanlab.rank import get_label_quality_scores
     except ImportError as problem:
-        raise errors.PackageMissing(
-            'cleanlab is not installed; `pip install "moso-prune[cleanlab]"` does it'
-        ) from problem
+        raise errors.package_missing("cleanlab", "cleanlab") from problem
     found = {}
     for name, method in QUALITIES.items():
         quality = get_label_quality_scores(labels, probabilities, method=method)

@@ -1,7 +1,6 @@
 """Measuring a trajectory: the two terms of every sample of the partition at each sampled step."""
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -23,6 +22,7 @@ from moso.gradients import (
     Risk,
     batch_size_for,
     cross_entropy,
+    derivatives_along,
     directional_derivatives,
     gradient_sums,
     is_sliceable,
@@ -74,36 +74,85 @@ def step_terms(
         >>> step_terms(model, point, view, np.arange(2)).dot.shape
         (1, 2)
     """
+    risks = None if risk is None else [risk]
+    return risk_terms(
+        model,
+        point,
+        view,
+        positions,
+        risks,
+        loss=loss,
+        batch_size=batch_size,
+        parameters=parameters,
+        loader_workers=loader_workers,
+        estimator=estimator,
+    )[0]
+
+
+def risk_terms(
+    model: nn.Module,
+    point: TrajectoryPoint,
+    view: View,
+    positions: NDArray[np.int64],
+    risks: Sequence[Risk] | None,
+    *,
+    loss: Loss = cross_entropy,
+    batch_size: int | None = None,
+    parameters: ParameterFilter | None = None,
+    loader_workers: int = 0,
+    estimator: Estimator | EstimatorName = "exact",
+) -> list[StepTerms]:
+    """Return the terms of one time step for several risks; the samples are read once for all of them.
+
+    Args:
+        model: The network.
+        point: The time step.
+        view: Samples, as they are in the step's epoch.
+        positions: Positions of the partition's samples, shape `[samples]`.
+        risks: The risks; None for the training risk of the samples alone.
+        loss: One loss per sample of a batch, shape `[batch]`.
+        batch_size: Samples per batch; by default a size that suits network and device.
+        parameters: Names of the parameters to include; by default all that moved at the step.
+        loader_workers: Processes that load batches ahead.
+        estimator: Estimator, by name or with settings of its own.
+
+    Returns:
+        The terms of each risk, in the order of `risks`.
+
+    Raises:
+        MosoError: As for `step_terms`.
+    """
     point = point.fitted_to(model)
     at, batches = prepared(model, point, view, positions, loss, batch_size, parameters, loader_workers)
-
     try:
-        return _measured(at, batches, point, positions, estimator, risk)
+        if risks is not None:
+            return _of_risks(at, batches, point, positions, estimator, risks)
+        measured = as_estimator(estimator).time_step(at, batches, positions, point.groups, point.step)
     except SampleError as problem:
         raise problem.of(f"sample {positions[problem.index]} at step {point.step}") from problem.__cause__
+    return [checked(StepTerms(point.step, point.learning_rates, measured.dot, measured.squared_norm), positions)]
 
 
-def _measured(
+def _of_risks(
     at: Point,
     batches: Load,
     point: TrajectoryPoint,
     positions: NDArray[np.int64],
     estimator: Estimator | EstimatorName,
-    risk: Risk | None,
-) -> StepTerms:
-    if risk is not None:
-        if as_estimator(estimator).name != "exact":
-            raise errors.SettingsConflict(
-                "another risk than the training risk is differentiated exactly; use estimator 'exact'"
-            )
-        direction = risk_gradient(at, risk)
-        for name, value in direction.items():
-            if not bool(torch.isfinite(value).all()):
-                raise errors.ValuesNotFinite(f"the gradient of the risk by {name} is not finite at step {point.step}")
-        dot = directional_derivatives(at, lambda: batches(positions), direction, point.groups)
-        return checked(StepTerms(point.step, point.learning_rates, dot, np.zeros_like(dot), False), positions)
-    measured = as_estimator(estimator).time_step(at, batches, positions, point.groups, point.step)
-    return checked(StepTerms(point.step, point.learning_rates, measured.dot, measured.squared_norm), positions)
+    risks: Sequence[Risk],
+) -> list[StepTerms]:
+    if as_estimator(estimator).name != "exact":
+        raise errors.SettingsConflict(
+            "another risk than the training risk is differentiated exactly; use estimator 'exact'"
+        )
+    directions = [risk_gradient(at, risk) for risk in risks]
+    for name, value in (entry for direction in directions for entry in direction.items()):
+        if not bool(torch.isfinite(value).all()):
+            raise errors.ValuesNotFinite(f"the gradient of the risk by {name} is not finite at step {point.step}")
+    dots = derivatives_along(at, lambda: batches(positions), directions, point.groups)
+    return [
+        checked(StepTerms(point.step, point.learning_rates, dot, np.zeros_like(dot), False), positions) for dot in dots
+    ]
 
 
 def judged_terms(
@@ -191,7 +240,7 @@ def prepared(
     return at, batches
 
 
-def as_batch(batch: Batch, view: View, members: NDArray[np.int64], epoch: int) -> Any:
+def as_batch(batch: Batch, view: View, members: NDArray[np.int64], epoch: int) -> Batch:
     """Return the batch of these positions; a batch that cannot be sliced is wrapped and collates its samples again."""
     if is_sliceable(batch, len(members)):
         return batch

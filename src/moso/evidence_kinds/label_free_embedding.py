@@ -1,4 +1,4 @@
-"""The label-free embedding: from self-supervised training, from the user's file, or from a pretrained network.
+"""The label-free embedding: from self-supervised training, a file, a pretrained network, or the inputs themselves.
 
 From each source it is written once per seed, as `features/embedding.npy` with a JSON file, so that a run directory
 contains all inputs of its scores.
@@ -6,6 +6,7 @@ contains all inputs of its scores.
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import nn
 
 from moso import errors
 from moso.data.samples import Samples
@@ -17,16 +18,17 @@ from moso.evidence_kinds.reference_features import NotedFeatures
 from moso.files import clear_away, write_json
 from moso.training.loop import TrainingData
 from moso.training.recipe import TrainingRecipe
-from moso.training.self_supervised import RECIPE, Unlabelled, self_supervised_features
+from moso.training.self_supervised import RECIPE, Unlabelled, features_of, self_supervised_features
 from moso.training.two_views import Distortion
 
 TRAINED = "trained"
+INPUTS = "inputs"
 # Copies per sample in every forward and backward pass of self-supervised training.
 _VIEWS = 2
 
 
 class LabelFreeEmbedding(NotedFeatures):
-    """Features of a network trained without labels, of a pretrained network, or from the user's file."""
+    """Features of a network trained without labels, of a pretrained network, from a file, or the inputs themselves."""
 
     name = "embedding"
     description = "an embedding"
@@ -41,6 +43,8 @@ class LabelFreeEmbedding(NotedFeatures):
         rows: NDArray[np.float32]
         if c.embedding == TRAINED:
             rows = self._trained(given)
+        elif c.embedding == INPUTS:
+            rows = features_of(nn.Identity(), train.evaluation_view(), np.arange(len(train)), given.loader_workers)
         elif c.embedding.startswith("timm:"):
             view, everything = train.evaluation_view(), np.arange(len(train))
             rows = pretrained_features(c.embedding, view, everything, loader_workers=given.loader_workers)
@@ -81,15 +85,19 @@ class LabelFreeEmbedding(NotedFeatures):
             return None
         return (
             f"method {method!r} trains an embedding on pictures, and {settings.dataset} has none; "
-            "give --embedding FILE with features"
+            "name a file of features as embedding"
         )
 
     def check(self, settings: RunSettings, train: Samples) -> None:
-        """Refuse to train an embedding on inputs that are not images."""
+        """Refuse to train an embedding on inputs that are not images, and to take inputs that are not vectors."""
         if settings.embedding == TRAINED and len(train.shape) != 3:
             raise errors.PicturesRequired(
                 f"an embedding is trained on pictures, but inputs are of shape {train.shape}; "
-                "give --embedding FILE with features"
+                "name a file of features as embedding"
+            )
+        if settings.embedding == INPUTS and len(train.shape) != 1:
+            raise errors.ShapeMismatch(
+                f"embedding = 'inputs' takes inputs that are feature vectors, but inputs are of shape {train.shape}"
             )
 
 

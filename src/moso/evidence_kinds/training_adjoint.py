@@ -26,7 +26,7 @@ class TrainingAdjoint(EvidenceKind[Sequence[AdjointTerms]]):
     moment = "replay"
     file = "adjoint/part-{index:03d}.npz"
     decided_by = ("partitions", "probes")
-    decided_if_changed = {"risk": "train"}  # noqa: RUF012 - nobody writes to it
+    decided_if_changed = {"risk": "train", "window": 1.0}  # noqa: RUF012 - nobody writes to it
     missing = "the training was not differentiated"
     is_kept = True
 
@@ -49,6 +49,7 @@ class TrainingAdjoint(EvidenceKind[Sequence[AdjointTerms]]):
             given.risk(),
             evaluation_view=given.train.evaluation_view(),
             probes=c.probes,
+            window=c.window,
             position=given.home / "state" / name / "adjoint.safetensors",
             seconds=given.checkpoint_seconds,
             progress=given.progress,
@@ -64,12 +65,17 @@ class TrainingAdjoint(EvidenceKind[Sequence[AdjointTerms]]):
 
     def price(self, settings: RunSettings) -> Price:
         """Return the price, as a multiple of one training."""
-        epochs = (RUNS + PER_PROBE * settings.probes) * settings.surrogate.epochs
+        epochs = (RUNS + PER_PROBE * settings.probes) * settings.surrogate.epochs * settings.window
         what = f"the adjoint of {{steps}} steps, {settings.probes} probes"
         return Price(epochs=epochs, what=what, work="adjoint")
 
     def problem(self, settings: RunSettings, method: str, selector: str) -> str | None:
-        """Return why a precision other than float32 is impossible (its replay is not bit-identical), or None."""
+        """Return why a window is too short, or a precision impossible (its replay is not bit-identical), or None."""
+        if settings.window * settings.surrogate.epochs < 1 - 1e-9:
+            return (
+                f"window = {settings.window:g} of {settings.surrogate.epochs} epochs is less than one, so some samples "
+                f"would not occur in it; give --window {1 / settings.surrogate.epochs:.2g} or more"
+            )
         if settings.surrogate.precision == "float32":
             return None
         return (

@@ -30,7 +30,7 @@ from moso.gradients import Loss, cross_entropy
 from moso.progress import Progress, silent
 from moso.randomness import reseed, seeded
 from moso.training.recipe import TrainingRecipe
-from moso.training.step_plan import StepPlan, TrainingData
+from moso.training.step_plan import Step, StepPlan, TrainingData
 
 
 @dataclass(frozen=True)
@@ -114,39 +114,22 @@ def exact_scores(
     view = data.view if evaluation_view is None else evaluation_view
     network, loss = at_precision(model, loss, dtype)
     plan = StepPlan(data, recipe, seed, total_steps)
-    run = _Run(plan)
-    first = data.view.batch(plan.batches(0)[0], 0)
-    with seeded(seed, "probe"):
-        together = runs_together(network, loss, first, recipe)
-        block = models_that_fit(network, loss, first) if models_at_once is None else models_at_once
-    if block < 1:
-        raise errors.SettingInvalid(f"{block} models at once were asked for; at least 1 is needed")
-    if not together:
-        block = 1
-
+    run = _Run(plan, progress, plan.total * (1 + len(chosen)))
+    block = _models_at_once(network, loss, plan, models_at_once)
     kept = set(sample_steps(plan.total, plan.total if time_steps is None else time_steps, seed, sampling).tolist())
     points = []
-    whole = StackedModels(network, loss, 1, recipe, together)
+    whole = StackedModels(network, loss, 1, recipe, block > 0)
 
-    def keep(step: int, rate: float, epoch: int) -> None:
-        if step in kept:
-            points.append(TrajectoryPoint(step, (rate,), epoch=epoch, memory=whole.state(0)))
+    def keep(step: Step) -> None:
+        if step.number in kept:
+            points.append(TrajectoryPoint(step.number, (step.rate,), epoch=step.epoch, memory=whole.state(0)))
 
-    blocks = split_evenly(chosen, block)
-    total = plan.total * (1 + len(chosen))
-    done = 0
-
-    def report(more: int) -> None:
-        nonlocal done
-        done += more
-        progress("exact leave-one-out", done, total)
-
-    run.train(whole, np.array([-1]), keep, report)
+    run.train(whole, np.array([-1]), keep)
     before = run.losses(whole, view)[0]
     without, with_sample, scores = [], [], []
-    for positions in blocks:
-        networks = StackedModels(network, loss, len(positions), recipe, together)
-        run.train(networks, positions, None, report)
+    for positions in split_evenly(chosen, max(block, 1)):
+        networks = StackedModels(network, loss, len(positions), recipe, block > 0)
+        run.train(networks, positions)
         others = positions[:, None] != data.positions[None, :]
         after = run.losses(networks, view)
         without.append(_mean(after, others))
@@ -163,18 +146,28 @@ def exact_scores(
     )
 
 
-@dataclass(frozen=True)
+def _models_at_once(network: nn.Module, loss: Loss, plan: StepPlan, asked: int | None) -> int:
+    """Return how many networks train in one stack, or 0 if networks of this kind cannot be stacked."""
+    first = plan.data.view.batch(plan.batches(0)[0], 0)
+    with seeded(plan.seed, "probe"):
+        together = runs_together(network, loss, first, plan.recipe)
+        block = models_that_fit(network, loss, first) if asked is None else asked
+    if block < 1:
+        raise errors.SettingInvalid(f"{block} models at once were asked for; at least 1 is needed")
+    return block if together else 0
+
+
+@dataclass
 class _Run:
-    """The batches, learning rates and random draws that all networks share."""
+    """The batches, learning rates and random draws that all networks share, and the updates done so far."""
 
     plan: StepPlan
+    progress: Progress
+    updates: int
+    done: int = 0
 
     def train(
-        self,
-        networks: StackedModels,
-        left_out: NDArray[np.int64],
-        on_step: Callable[[int, float, int], None] | None,
-        report: Callable[[int], None],
+        self, networks: StackedModels, left_out: NDArray[np.int64], on_step: Callable[[Step], None] | None = None
     ) -> None:
         """Train the networks, each without its own sample of `left_out` (-1: on all samples)."""
         plan = self.plan
@@ -185,8 +178,9 @@ class _Run:
                 if not bool(torch.isfinite(losses).all()):
                     self._refuse(losses, left_out, step.number, step.rate)
                 if on_step is not None:
-                    on_step(step.number, step.rate, step.epoch)
-                report(networks.count)
+                    on_step(step)
+                self.done += networks.count
+                self.progress("exact leave-one-out", self.done, self.updates)
 
     def losses(self, networks: StackedModels, view: View) -> NDArray[np.float64]:
         """Return the losses of all samples of `S` after training, shape ``[models, samples]``."""
@@ -231,7 +225,7 @@ def _checked(data: TrainingData, recipe: TrainingRecipe, left_out: NDArray[np.in
     if len(data.positions) < 2:
         raise errors.TooFewSamples(f"a set of {len(data.positions)} samples cannot leave one out; it needs at least 2")
     if len(chosen) == 0:
-        raise errors.SettingInvalid("no sample was named to be left out")
+        raise errors.SettingInvalid("left_out is empty; name at least one sample to leave out")
     strangers = chosen[~np.isin(chosen, data.positions)]
     if len(strangers):
         raise errors.SampleUnknown(

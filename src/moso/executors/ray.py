@@ -58,7 +58,7 @@ class RayTasks:
 
     def __enter__(self) -> Self:
         if find_spec("ray") is None:
-            raise errors.PackageMissing('--executor ray needs Ray: pip install "moso-prune[ray]"')
+            raise errors.package_missing("ray", "ray", "--executor ray")
         return self
 
     def __exit__(self, *problem: object) -> None:
@@ -201,7 +201,7 @@ class _Guard:
         self.looked = now
         holder = self.job.directory.holder()
         if holder is not None and holder.owner != self.owner:
-            raise errors.RunLocked(f"{self.job.directory} belongs to another moso by now; this worker's has ended")
+            raise errors.RunLocked(f"{self.job.directory} is now locked by another moso; this worker's run has ended")
 
 
 @lru_cache(maxsize=1)

@@ -101,10 +101,12 @@ def pipeline(arm: Arm, seed: int) -> Configuration:
 
 @lru_cache(maxsize=512)
 def _pipeline(data: str, settings: tuple[tuple[str, str], ...], seed: int) -> Configuration:
-    dataset = data if data == "digits" else f"parquet:{data}"
+    # The name decides the task and the kind of inputs; where the data lies is found out when it is opened.
+    source = "features" if len(place_of(data).shape) == 1 else "parquet"
+    dataset = data if data == "digits" else f"{source}:{data}"
     own = {name: json.loads(value) for name, value in settings}
     fixed = {"dataset": dataset, "methods": ["random"], "ratios": [0.5], "seed": seed, "seeds": 1}
-    return Configuration.resolve({"threads": 1, **dict(place_of(data).settings), **own, **fixed})
+    return Configuration.resolve({"threads": 1, "view": "evaluation", **dict(place_of(data).settings), **own, **fixed})
 
 
 def resolved(configuration: Configuration, contender: Contender) -> ResolvedMethod:

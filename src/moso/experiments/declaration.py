@@ -11,8 +11,10 @@ from typing import Any, Literal
 
 from moso import errors
 
-Preset = Literal["cpu", "paper"]
-PRESETS: tuple[Preset, ...] = ("cpu", "paper")
+# `cpu`: small networks trained from scratch; `features`: heads on features of a pretrained network; `fitted`: a small
+# network trained until it fits; `paper`: the paper's own networks.
+Preset = Literal["cpu", "features", "fitted", "paper"]
+PRESETS: tuple[Preset, ...] = ("cpu", "features", "fitted", "paper")
 # The kind of plot on the page of an experiment.
 Plot = Literal["ratios", "classes", "cost", "arms", "approximation"]
 

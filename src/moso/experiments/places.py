@@ -6,6 +6,7 @@ from pathlib import Path
 
 from moso import errors
 from moso.errors import unknown_name
+from moso.experiments.made_data import first_classes, training_file_alone, training_rows_alone
 
 
 @dataclass(frozen=True)
@@ -21,23 +22,20 @@ class Place:
         find: Returns the data set's specification below a folder, or None.
         labels: Returns the file of labels that replace the data set's own, or None.
         settings: Settings that every run on this data set has.
+        make: Makes the data set from the one that was found, in a folder of the experiments' own.
+        split: Name of the split on which accuracies are measured.
     """
 
     expected: str
     train: int
     test: int
-    shape: tuple[int, int, int]
+    shape: tuple[int, ...]
     classes: int
     find: Callable[[Path], str | None]
     labels: Callable[[Path], str | None] | None = None
     settings: tuple[tuple[str, float], ...] = ()
-    alone: bool = False
-    """Whether the training file is opened without the test split in the same folder."""
-
-    @property
-    def split(self) -> str:
-        """Name of the split on which accuracies are measured."""
-        return "held-out" if self.alone else "test"
+    make: Callable[[Path, Path], str] | None = None
+    split: str = "test"
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,15 @@ def _folder(*names: str) -> Callable[[Path], str | None]:
     return find
 
 
+def _features(name: str) -> Callable[[Path], str | None]:
+    def find(root: Path) -> str | None:
+        return f"features:{root / name}" if (root / name / "train.npy").is_file() else None
+
+    return find
+
+
 _CIFAR = "cifar100/ with train.parquet and test.parquet, or the official cifar-100-python/"
+_FEATURES = "cifar100-features/ with train.npy, test.npy and their labels"
 PLACES = {
     "digits": Place("nothing: digits come with scikit-learn", 1438, 359, (1, 8, 8), 10, lambda root: "digits"),
     "cifar100": Place(_CIFAR, 50_000, 10_000, (3, 32, 32), 100, _cifar100),
@@ -82,7 +88,25 @@ PLACES = {
         "cifar100/train.parquet, of which a tenth is held out",
         *(45_000, 5_000, (3, 32, 32), 100, _held_out),
         settings=(("test_share", 0.1),),
-        alone=True,
+        make=training_file_alone,
+        split="held-out",
+    ),
+    "cifar100-20-classes": Place(
+        f"{_CIFAR}, of which the first 20 classes are taken",
+        *(10_000, 2_000, (3, 32, 32), 20, _cifar100),
+        make=first_classes(20),
+    ),
+    "cifar100-features": Place(_FEATURES, 50_000, 10_000, (256,), 100, _features("cifar100-features")),
+    "cifar100-features-held-out": Place(
+        f"{_FEATURES}, of whose training rows a tenth is held out",
+        *(45_000, 5_000, (256,), 100, _features("cifar100-features")),
+        settings=(("test_share", 0.1),),
+        make=training_rows_alone,
+        split="held-out",
+    ),
+    "cifar100n-features": Place(
+        f"{_FEATURES}, and cifar100n/cifar100n_train_labels.npz",
+        *(50_000, 10_000, (256,), 100, _features("cifar100-features"), _human_labels),
     ),
     "cifar100n": Place(
         f"{_CIFAR}, and cifar100n/cifar100n_train_labels.npz",
@@ -123,8 +147,7 @@ def find_data(data: str, root: Path, out: Path | None = None) -> Found:
     Args:
         data: Name of the data set.
         root: The user's data folder.
-        out: Folder for symbolic links. A training file whose test split must not be opened is linked into this folder,
-            where it lies alone.
+        out: Folder for data sets that are made from those found; None returns what they are made from.
 
     Raises:
         UnknownName: No data set has this name.
@@ -141,14 +164,6 @@ def find_data(data: str, root: Path, out: Path | None = None) -> Found:
         raise errors.FileMissing(
             f"{data} is not in {root}; it should hold {place.expected} (give the folder with --data)"
         )
-    if place.alone and out is not None:
-        dataset = f"parquet:{_linked(Path(dataset.partition(':')[2]), out / 'data' / f'{data}.parquet')}"
+    if place.make is not None and out is not None:
+        dataset = place.make(Path(dataset.partition(":")[2]), out.absolute() / "data" / data)
     return Found(dataset, labels)
-
-
-def _linked(file: Path, link: Path) -> Path:
-    link.parent.mkdir(parents=True, exist_ok=True)
-    if not link.is_symlink() or link.readlink() != file:
-        link.unlink(missing_ok=True)
-        link.symlink_to(file)
-    return link.absolute()

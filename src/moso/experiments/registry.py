@@ -7,6 +7,7 @@ from moso.experiments.declared.approximation import APPROXIMATION
 from moso.experiments.declared.faithful import ADJOINT_PRUNING
 from moso.experiments.declared.moso_choice import MOSO_CHOICE
 from moso.experiments.declared.recipe_choice import RECIPE_CHOICE
+from moso.experiments.declared.surrogate_choice import SURROGATE_CHOICE
 from moso.experiments.declared.view_choice import VIEW_CHOICE
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -31,6 +32,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         APPROXIMATION,
         ADJOINT_PRUNING,
         RECIPE_CHOICE,
+        SURROGATE_CHOICE,
         VIEW_CHOICE,
         MOSO_CHOICE,
     )

@@ -2,6 +2,7 @@
 
 from moso.gradients.engine import (
     TimeStep,
+    derivatives_along,
     directional_derivatives,
     gradient_sums,
     mean_of,
@@ -14,12 +15,15 @@ from moso.gradients.estimates.sketch import sketched_time_step, sketches
 from moso.gradients.estimates.subsampled import subsampled_time_step
 from moso.gradients.estimates.training_step import TrainingStepProducts
 from moso.gradients.fitting import batch_size_for
+from moso.gradients.identities import without_identities
 from moso.gradients.losses import Collated, Loss, batch_length, is_sliceable, map_tensors, to_device
 from moso.gradients.point import Point, evaluation_mode
 from moso.gradients.probe import PROBES
 from moso.gradients.risk import Risk, RiskFunction, SampleRisk, class_weights, risk_gradient
-from moso.gradients.sweep import without_identities
+from moso.quiet import prepare_forward_mode
 from moso.tasks import cross_entropy
+
+prepare_forward_mode()
 
 __all__ = [
     "PROBES",
@@ -36,6 +40,7 @@ __all__ = [
     "batch_size_for",
     "class_weights",
     "cross_entropy",
+    "derivatives_along",
     "directional_derivatives",
     "evaluation_mode",
     "gradient_sums",

@@ -20,7 +20,8 @@ from moso.gradients.fallback import gradients_of_one
 from moso.gradients.fitting import is_out_of_memory
 from moso.gradients.losses import batch_length, one_of, part_of, to_device, wide
 from moso.gradients.point import Groups, Point, Tensors, evaluation_mode
-from moso.gradients.trust import ROUGH_TOLERANCE, TOLERANCE, gradients_by, mixes
+from moso.gradients.probe import mixes
+from moso.gradients.trust import ROUGH_TOLERANCE, TOLERANCE, gradients_by
 from moso.randomness import generator
 
 # Number of neighbours of the audited sample, including itself, that the signed identity is checked on.

@@ -18,6 +18,7 @@ from torch.overrides import BaseTorchFunctionMode, TorchFunctionMode
 from moso.batch import Batch
 from moso.gradients.derived_tensors import PushedForward, pushed_forward
 from moso.gradients.fallback import warn_once
+from moso.gradients.identities import loss_weights
 from moso.gradients.layers import Call, Place
 from moso.gradients.layers.embedding import embedding
 from moso.gradients.layers.operation import Arguments, Function, Positional
@@ -25,7 +26,7 @@ from moso.gradients.layers.recurrent import RECURRENT
 from moso.gradients.losses import batch_length, wide
 from moso.gradients.point import Point, Tensors
 from moso.gradients.probe import first_samples
-from moso.gradients.sweep import Kept, loss_weights, spread_out, watching_for
+from moso.gradients.sweep import Kept, spread_out, watching_for
 from moso.gradients.trust import TOLERANCE, Knowledge, trusted_plan
 from moso.gradients.watching.folding import Fold, Folding, folded_values, folds_of
 

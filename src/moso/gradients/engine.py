@@ -6,7 +6,7 @@ first sweep kept. A per-sample gradient is freed as soon as its layer is done. A
 only correct numbers satisfy (`audit.py`); a time step that violates them is computed again, one sample at a time.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,11 +22,12 @@ from moso.gradients.derived_tensors import PushedForward
 from moso.gradients.directional import Route, kept_derivative, route_for
 from moso.gradients.fallback import slow_route, warn_once
 from moso.gradients.fitting import Fitting, TooLargeError, is_out_of_memory
+from moso.gradients.identities import identities_hold
 from moso.gradients.losses import batch_length, wide
 from moso.gradients.plan import Plan, Routes
 from moso.gradients.point import Batches, Groups, Point, Tensors, through
 from moso.gradients.probe import first_samples
-from moso.gradients.sweep import Kept, Swept, identities_hold
+from moso.gradients.sweep import Kept, Swept
 from moso.gradients.trust import Knowledge, RestartError, forget, knowledge_of, trusted_sweep, weakly
 
 # Bytes of calls (activations and output gradients) that the first sweep may keep. The second sweep needs no pass
@@ -160,10 +161,35 @@ def directional_derivatives(
     Raises:
         NotDeterministic: The audited derivatives differ from those of single samples.
     """
+    return derivatives_along(point, batches, [direction], groups, first)[0]
+
+
+def derivatives_along(
+    point: Point,
+    batches: Batches,
+    directions: Sequence[Tensors],
+    groups: Groups = (),
+    first: FirstSweep | None = None,
+) -> list[NDArray[np.float64]]:
+    """Compute `V . g_z` for several directions `V` in one pass over the data.
+
+    Args:
+        point: The network.
+        batches: Returns an iterable over the batches.
+        directions: Each `V`, by parameter name.
+        groups: Parameter names per group; one row of each result per group.
+        first: The result of a first sweep over the same samples; without it, the derivatives are audited here.
+
+    Returns:
+        The derivatives, shape ``[groups, samples]`` for each direction.
+
+    Raises:
+        NotDeterministic: The audited derivatives differ from those of single samples.
+    """
     groups = point.checked_groups(groups)
-    parts = [{name: direction[name] for name in group} for group in groups]
+    parts = [{name: direction[name] for name in group} for direction in directions for group in groups]
     pushed = [PushedForward(part) for part in parts]
-    rows, fitting, seen = AppendBuffer(len(groups)), Fitting(), 0
+    rows, fitting, seen = AppendBuffer(len(parts)), Fitting(), 0
     kept = {} if first is None else first.kept
     audit = Audit(point) if first is None else None
     routes: list[Route] = []
@@ -174,7 +200,7 @@ def directional_derivatives(
     if first is not None and sum(len(own.scales) for own in kept.values()) == first.norms.shape[1]:
         for own in kept.values():  # every batch was kept: no data to load again
             rows.add(torch.stack([kept_derivative(own, part) for part in pushed]).cpu().numpy())
-        return rows.done()
+        return _by_direction(rows.done(), len(groups))
     for batch in through(point, batches):
         count = batch_length(batch)
         with _blaming(point, batch, seen):
@@ -189,13 +215,18 @@ def directional_derivatives(
                 for found in fitting.pieces(batch, derivatives):
                     rows.add(found.numpy())
             seen += count
-    dots = rows.done()
-    if audit is not None and not audit.passes(point, groups, direction, dots, None):
-        raise errors.NotDeterministic(
-            f"derivatives of {type(point.model).__name__} along a risk's gradient are not those of single samples; "
-            "is something in it random in evaluation mode?"
-        )
-    return dots
+    products = _by_direction(rows.done(), len(groups))
+    for direction, dots in zip(directions, products, strict=True):
+        if audit is not None and not audit.passes(point, groups, direction, dots, None):
+            raise errors.NotDeterministic(
+                f"derivatives of {type(point.model).__name__} along a risk's gradient are not those of single samples; "
+                "is something in it random in evaluation mode?"
+            )
+    return products
+
+
+def _by_direction(rows: NDArray[np.float64], groups: int) -> list[NDArray[np.float64]]:
+    return [rows[start : start + groups] for start in range(0, len(rows), groups)]
 
 
 def first_sweep(

@@ -6,13 +6,14 @@ number of samples is the batch dimension. Nothing found here is trusted before i
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 
+from moso import errors
 from moso.batch import Batch
+from moso.errors import MosoError
 from moso.gradients.layers import Layout
-from moso.gradients.losses import batch_length, part_of
+from moso.gradients.losses import batch_length, one_of, part_of, wide
 from moso.gradients.plan import Routes
 from moso.gradients.point import Point
 from moso.gradients.watching.calls import Watching
@@ -23,9 +24,11 @@ from moso.gradients.watching.owners import told_owners
 PROBES = 3
 # Number of scalars above which a parameter is not copied for every sample.
 SPREAD_NUMBERS = 2**18
+# Relative rounding within which the loss of a sample alone must equal its loss in a batch.
+LOSS_TOLERANCE = 1e-3
 
 
-def first_samples(batch: Batch) -> Any:
+def first_samples(batch: Batch) -> Batch:
     """Return the first few samples of a batch, to probe a network with."""
     return part_of(batch, 0, min(PROBES, batch_length(batch)))
 
@@ -113,3 +116,27 @@ def spread_shapes(value: torch.Tensor) -> Iterator[tuple[int, ...]]:
         yield tuple(value.shape)
     for more in range(4):
         yield (1, *[1] * more, *value.shape)
+
+
+def check_separate(point: Point, probe: Batch) -> None:
+    """Raise `SamplesMixed` (or `LossInvalid`) if a sample's loss depends on the rest of its batch."""
+    count = batch_length(probe)
+    some = sorted({0, count - 1})
+    with torch.no_grad():
+        together = wide(point.losses(point.trained, probe))
+        alone = [wide(point.losses(point.trained, one_of(probe, number))) for number in some]
+    if len(together) != count or any(len(one) != 1 for one in alone):
+        raise errors.LossInvalid(
+            f"the loss gave {len(together)} values for {count} samples; it must give one per sample"
+        )
+    difference = (together[some] - torch.cat(alone)).abs()
+    if float(difference.max()) > LOSS_TOLERANCE * (LOSS_TOLERANCE + float(together.abs().max())):
+        raise mixes()
+
+
+def mixes() -> MosoError:
+    """Return the error for a loss in which samples mix."""
+    return errors.SamplesMixed(
+        "the loss of a sample depends on the other samples of its batch, so it has no gradient of its own; give a "
+        "loss that treats samples one by one (no normalisation over the batch, no pairs)"
+    )

@@ -15,9 +15,10 @@ from torch import nn
 from torch.func import functional_call
 
 from moso import errors
-from moso.data.views import View, as_view, load, split_evenly
+from moso.data.views import Collate, View, as_view, load, split_evenly
 from moso.gradients.losses import Loss, to_device
 from moso.gradients.point import Point, Tensors, evaluation_mode
+from moso.tasks import cross_entropy
 
 RiskFunction = Callable[[nn.Module], torch.Tensor]
 
@@ -60,7 +61,13 @@ class SampleRisk:
 
     @classmethod
     def of(
-        cls, data: object, positions: Sequence[int] | None = None, weights: Sequence[float] | None = None
+        cls,
+        data: object,
+        positions: Sequence[int] | None = None,
+        weights: Sequence[float] | None = None,
+        *,
+        loss: Loss | None = None,
+        collate: Collate | None = None,
     ) -> "SampleRisk":
         """Create the risk of any data that `moso.score` takes.
 
@@ -68,12 +75,15 @@ class SampleRisk:
             data: The data.
             positions: The samples to use; by default all.
             weights: One weight per position; by default the mean.
+            loss: The loss that samples are scored with, if it is the user's own: batches are then what the data and
+                `collate` make them.
+            collate: Makes a batch from a list of items, as in a `DataLoader`.
 
         Example:
             >>> len(SampleRisk.of((np.eye(3, dtype=np.float32), [0, 1, 0])).positions)
             3
         """
-        view = as_view(data)
+        view = as_view(data, collate, None if loss is cross_entropy else loss)
         chosen = np.arange(len(view)) if positions is None else np.asarray(positions, dtype=np.int64)
         return cls(view, chosen, None if weights is None else np.asarray(weights, dtype=np.float64))
 

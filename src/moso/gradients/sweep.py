@@ -4,15 +4,11 @@ Parameters with closed forms are detached where they meet samples, so autograd o
 layer. The closed form of each call then computes norms and the summed gradient from the call's input and output
 gradient. A per-sample gradient is freed with its call, and only a few exist at one time (`layers/operation.py`).
 
-Every sample's loss is multiplied by a random power of two, and the closed form divides by it again where it attributes
-a gradient to that sample. If a gradient is attributed to the wrong sample, the factors do not cancel, and the sum of
-all gradients differs from autograd's (`trust.py`).
+Losses are weighted with random powers of two, so a gradient of the wrong sample shows in the sum (`identities.py`).
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterator, Set
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Container, Set
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -22,6 +18,7 @@ import torch
 from moso import errors
 from moso.batch import Batch
 from moso.gradients.derived_tensors import back_to_parameters
+from moso.gradients.identities import loss_weights
 from moso.gradients.layers import Call, Place
 from moso.gradients.layers.operation import chunks, from_each, squares, weighted_sum
 from moso.gradients.losses import batch_length, wide
@@ -80,30 +77,6 @@ class Kept:
     scales: torch.Tensor
     leaves: Tensors
     bytes: int
-
-
-# Whether time steps check their identities; off only to measure the cost of the checks.
-identities_hold: ContextVar[bool] = ContextVar("identities_hold", default=True)
-
-
-@contextmanager
-def without_identities() -> Iterator[None]:
-    """Skip the identity checks of time steps (context manager); only for measuring the cost of the checks."""
-    token = identities_hold.set(False)
-    try:
-        yield
-    finally:
-        identities_hold.reset(token)
-
-
-def loss_weights(count: int, seed: int, like: torch.Tensor) -> torch.Tensor:
-    """Draw loss weights ``[count]``: powers of two (no rounding), either sign, all sixteen per sixteen samples."""
-    if not identities_hold.get():
-        return torch.ones(count).to(like)
-    values = torch.tensor([sign * 2.0**power for power in range(-4, 4) for sign in (-1, 1)], dtype=torch.float64)
-    generator = torch.Generator().manual_seed(seed)
-    blocks = [values[torch.randperm(len(values), generator=generator)] for _ in range(-(-count // len(values)))]
-    return torch.cat(blocks)[:count].to(like)
 
 
 def sweep_batch(

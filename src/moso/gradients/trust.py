@@ -2,13 +2,13 @@
 
 A closed form is compared with autograd in the first batch in which its parameter has a gradient, and again whenever the
 calls have a new signature. Two quantities are compared: the sum of all gradients, which is right only if every gradient
-was attributed to its own sample (`sweep.py` says why), and the squared norms of a few samples with a non-zero gradient.
+was attributed to its own sample (`identities.py`), and the squared norms of a few samples with a non-zero gradient.
 A parameter that fails is tried with other layouts, and finally falls back to one sample at a time.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 from weakref import WeakKeyDictionary, WeakMethod, ref
 
 import torch
@@ -23,7 +23,7 @@ from moso.gradients.layers import Layout
 from moso.gradients.losses import Loss, batch_length, one_of, part_of, wide
 from moso.gradients.plan import Plan, Routes
 from moso.gradients.point import Point, Tensors
-from moso.gradients.probe import PROBES, SPREAD_NUMBERS, find_routes, first_samples, spread_shapes
+from moso.gradients.probe import PROBES, SPREAD_NUMBERS, check_separate, find_routes, first_samples, spread_shapes
 from moso.gradients.sweep import Apart, Swept, sweep_batch
 from moso.gradients.watching.calls import Signature, StructureError
 from moso.gradients.watching.folding import Fold
@@ -62,7 +62,7 @@ class Knowledge:
     route: Literal["forward", "backward"] | None = None
     rough: bool = False
     forward_folds: Mapping[str, Fold] = field(default_factory=dict)
-    seen: dict[str, set[tuple[Any, ...]]] = field(default_factory=dict)
+    seen: dict[str, set[tuple[object, ...]]] = field(default_factory=dict)
     mended: set[str] = field(default_factory=set)
 
     def uncompared(self, count: int) -> Apart:
@@ -361,30 +361,6 @@ def gradients_by(number: torch.Tensor, leaves: Tensors, keep: bool = False) -> T
         name: torch.zeros_like(leaf) if part is None else part
         for (name, leaf), part in zip(leaves.items(), parts, strict=True)
     }
-
-
-def check_separate(point: Point, probe: Batch) -> None:
-    """Raise `SamplesMixed` (or `LossInvalid`) if a sample's loss depends on the rest of its batch."""
-    count = batch_length(probe)
-    some = sorted({0, count - 1})
-    with torch.no_grad():
-        together = wide(point.losses(point.trained, probe))
-        alone = [wide(point.losses(point.trained, one_of(probe, number))) for number in some]
-    if len(together) != count or any(len(one) != 1 for one in alone):
-        raise errors.LossInvalid(
-            f"the loss gave {len(together)} values for {count} samples; it must give one per sample"
-        )
-    difference = (together[some] - torch.cat(alone)).abs()
-    if float(difference.max()) > TOLERANCE * (TOLERANCE + float(together.abs().max())):
-        raise mixes()
-
-
-def mixes() -> MosoError:
-    """Return the error for a loss in which samples mix."""
-    return errors.SamplesMixed(
-        "the loss of a sample depends on the other samples of its batch, so it has no gradient of its own; give a "
-        "loss that treats samples one by one (no normalisation over the batch, no pairs)"
-    )
 
 
 def check_finite(swept: Swept) -> None:

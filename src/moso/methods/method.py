@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from moso.methods.auto import CHOSEN
 from moso.scores import Score, find_score
 from moso.selection import Selector, find_selector
 
@@ -39,4 +40,4 @@ class Method:
         Raises:
             UnknownName: No selector has this name.
         """
-        return find_selector(self.selector)
+        return CHOSEN if self.selector == CHOSEN.name else find_selector(self.selector)

@@ -3,6 +3,7 @@
 Any score can be combined with any selector whose needs it meets; a method is the combination that its source uses.
 """
 
+from moso.methods.auto import AUTO, CHOSEN
 from moso.methods.method import Method
 from moso.registry import Registry
 from moso.scores import SCORES
@@ -24,6 +25,7 @@ METHODS = Registry(
         _of_score("moso-rank", "balanced", "MoSo by rank at all stages of training"),
         _of_score("moso-cross", "balanced", "MoSo by rank, judged by networks that did not see the sample"),
         _of_score("moso-adjoint", "balanced", "Definition 1 by the derivative of training itself"),
+        Method(AUTO, None, CHOSEN.name, "what does best on held-out training data; random selection if nothing does"),
         Method("random", "random", "random", "random selection, what every method has to beat"),
         Method(
             "herding",

@@ -3,5 +3,6 @@
 from moso.models.head import classifier_head
 from moso.models.network import Network
 from moso.models.registry import MODELS, build_model, check_model, models
+from moso.models.start import FROM_SCRATCH, Start
 
-__all__ = ["MODELS", "Network", "build_model", "check_model", "classifier_head", "models"]
+__all__ = ["FROM_SCRATCH", "MODELS", "Network", "Start", "build_model", "check_model", "classifier_head", "models"]

@@ -75,9 +75,7 @@ def _import(name: str) -> ModuleType:
         extra = _EXTRAS.get(problem.name or "")
         if extra is None:
             raise
-        raise errors.PackageMissing(
-            f'{problem.name} is not installed; pip install "moso-prune[{extra}]" installs it'
-        ) from problem
+        raise errors.package_missing(problem.name or "", extra) from problem
 
 
 def prepare_torchvision() -> None:

@@ -17,7 +17,14 @@ from torch import nn
 from moso import errors
 
 
-def from_factory(name: str, input_shape: tuple[int, ...], classes: int, vocabulary: int | None = None) -> nn.Module:
+def from_factory(
+    name: str,
+    input_shape: tuple[int, ...],
+    classes: int,
+    vocabulary: int | None = None,
+    *,
+    pretrained: bool = False,
+) -> nn.Module:
     """Return the network that the factory called `package.module:factory` makes.
 
     Args:
@@ -25,10 +32,12 @@ def from_factory(name: str, input_shape: tuple[int, ...], classes: int, vocabula
         input_shape: Shape of one input.
         classes: Number of outputs.
         vocabulary: Number of token ids, if inputs are texts.
+        pretrained: Call the factory with `pretrained=True`.
 
     Raises:
         ModelNameInvalid: There is no such module or attribute.
         FactoryBroken: The module or the factory fails, or the result is not a module.
+        SettingsConflict: `pretrained` is asked of a factory that does not take it.
 
     Example:
         >>> from_factory("torch.nn:Flatten", (1, 8, 8), classes=10)
@@ -41,6 +50,12 @@ def from_factory(name: str, input_shape: tuple[int, ...], classes: int, vocabula
     factory = _find(name)
     tokens = {} if vocabulary is None else {"vocabulary": vocabulary}
     arguments = _arguments(name, factory, {"num_classes": classes, "input_shape": input_shape, **tokens})
+    if pretrained:
+        if "pretrained" not in inspect.signature(factory).parameters:
+            raise errors.SettingsConflict(
+                f"the factory '{name}' takes no argument pretrained=; leave --pretrained out if it loads its own weights"
+            )
+        arguments["pretrained"] = True
     try:
         made = factory(**arguments)
     except Exception as problem:

@@ -17,11 +17,14 @@ from moso.models.bag import BagOfWords
 from moso.models.bert import HEAD_WIDTH, Encoder
 from moso.models.convnet import ConvNet
 from moso.models.factory import from_factory
+from moso.models.freezing import freeze
 from moso.models.from_timm import from_timm
 from moso.models.mlp import MultilayerPerceptron, PerceptronHead, TanhNetwork
 from moso.models.network import Network
 from moso.models.resnet import ResNet
 from moso.models.softmax_regression import SoftmaxRegression
+from moso.models.start import FROM_SCRATCH, Start
+from moso.models.weights import load_weights, read_weights
 from moso.randomness import seeded
 from moso.registry import Registry
 from moso.tasks.task import Outputs
@@ -90,6 +93,7 @@ def build_model(
     seed: int,
     *,
     vocabulary: int | None = None,
+    start: Start = FROM_SCRATCH,
 ) -> nn.Module:
     """Build the network of this name on the CPU, in training mode, with the initial parameters w_0 of `seed`.
 
@@ -100,12 +104,16 @@ def build_model(
             built with `classes[0]` and must give outputs of that shape.
         seed: Seed of the initialisation.
         vocabulary: Number of token ids, if inputs are texts.
+        start: Weights to start from, and what of the network is trained; the classifier is always of this seed.
 
     Raises:
         UnknownName: There is no network of this name.
         ModelNameInvalid: The name is malformed.
         ModelUnsuitable: The network does not take such inputs or does not give such outputs.
         FactoryBroken: The user's factory fails.
+        SettingsConflict: The network has no pretrained weights.
+        DownloadFailed: The pretrained weights cannot be had.
+        WeightsMismatch: The weights of a file do not fit the network.
 
     Example:
         >>> first = build_model("convnet", (1, 8, 8), classes=10, seed=0)
@@ -119,18 +127,42 @@ def build_model(
     """
     # The check is inside the context, because lazy layers draw their parameters in the first forward pass.
     with seeded(seed, "init"), torch.device("cpu"):
-        model = _make(name, tuple(input_shape), classes if isinstance(classes, int) else classes[0], vocabulary)
+        outputs = classes if isinstance(classes, int) else classes[0]
+        model = _make(name, tuple(input_shape), outputs, vocabulary, start)
         check_model(model, name, tuple(input_shape), classes, vocabulary)
+    if start.weights:
+        load_weights(model, read_weights(start.weights), start.weights)
+    freeze(model, start.train)
     return model
 
 
-def _make(name: str, input_shape: tuple[int, ...], classes: int, vocabulary: int | None) -> nn.Module:
+def _make(name: str, input_shape: tuple[int, ...], classes: int, vocabulary: int | None, start: Start) -> nn.Module:
     if ":" in name and not name.startswith(("bert:", "timm:")):
-        return from_factory(name, input_shape, classes, vocabulary)
+        return from_factory(name, input_shape, classes, vocabulary, pretrained=start.pretrained)
+    of_timm = timm_name(name)
+    if of_timm is not None and not start.is_from_scratch:
+        _expect(name, Network(name, "", from_timm, "images"), input_shape, vocabulary)
+        return from_timm(of_timm, input_shape, classes, pretrained=start.pretrained, own_stem=True)
     network, width = _named(name)
+    if start.pretrained:
+        raise errors.SettingsConflict(
+            f"model '{name}' has no pretrained weights; timm's networks have (timm:NAME), or give --weights FILE"
+        )
     _expect(name, network, input_shape, vocabulary)
     shape = input_shape if vocabulary is None else (vocabulary, *input_shape)
     return network.make(shape, classes) if width is None else network.make(shape, classes, width=width)
+
+
+def timm_name(name: str) -> str | None:
+    """Return timm's name of a network, or None if the network is not timm's.
+
+    Example:
+        >>> timm_name("timm:resnet26"), timm_name("efficientnet-b0"), timm_name("convnet")
+        ('resnet26', 'efficientnet_b0', None)
+    """
+    if name.startswith("timm:"):
+        return name.removeprefix("timm:")
+    return _TIMM[name][0] if name in _TIMM else None
 
 
 def _named(name: str) -> tuple[Network, int | None]:

@@ -16,7 +16,7 @@ class DataNote(TaskNote, total=False):
     train: int
     test: int
     shape: list[int]
-    vocabulary: int
+    vocabulary: int | None
     labels_drawn_at_random: list[int | str]
 
 
@@ -34,6 +34,27 @@ class Surroundings(TypedDict, total=False):
     machine: dict[str, str | int | None]
 
 
+class PrunedNote(TypedDict):
+    """Which selection `moso.prune` gave back, and of which data.
+
+    Attributes:
+        score: Name of the score; None for methods without one.
+        temporary: Whether the run lies in a temporary folder.
+        data: Fingerprint of the data as it was given.
+        label: Name of the column or entry of the labels, if the user named one.
+        items: Whether items were taken as the dataset gives them.
+    """
+
+    method: str
+    selector: str
+    score: str | None
+    ratio: float
+    temporary: bool
+    data: str
+    label: str | None
+    items: bool
+
+
 class Manifest(Surroundings, total=False):
     """Everything that is recorded about a run beyond its configuration."""
 
@@ -43,6 +64,7 @@ class Manifest(Surroundings, total=False):
     threads: int | None
     recipe: str
     stages: dict[str, StageNote]
+    pruned: PrunedNote
 
 
 class Event(TypedDict, total=False):

@@ -23,6 +23,7 @@ from moso.gradients import Loss, Risk, SampleRisk
 from moso.models import build_model, classifier_head
 from moso.results.directory import RunDirectory
 from moso.results.originals import load_data
+from moso.run.resolved_view import resolved_view
 from moso.selection import kept_count
 from moso.selection.minimum import guaranteed_counts
 from moso.selection.quotas import check_every_class
@@ -61,6 +62,7 @@ class Job:
         build: Builds the user's own network from a seed; None builds the network of the configuration.
         runtime: How the work is done.
         own_risk: The user's own risk; None takes the risk of the configuration.
+        view_reason: Why samples are scored as training saw them, if the configuration left the view open.
     """
 
     directory: RunDirectory
@@ -69,7 +71,15 @@ class Job:
     build: ModelFactory | None = None
     runtime: Runtime = Runtime()
     own_risk: Risk | None = None
+    view_reason: str = field(default="", init=False)
     _partitions: dict[int, list[NDArray[np.int64]]] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        c = self.configuration
+        if c.view == "auto":
+            # Settled here, where the network is known, and before anything is written: a run's file says which it was.
+            view, self.view_reason = resolved_view(c, lambda: self.built(c.seed))
+            self.configuration = c.model_copy(update={"view": view})
 
     @classmethod
     def open(
@@ -130,15 +140,15 @@ class Job:
             case "validation":
                 if self.data.validation is None:
                     raise errors.SettingMissing(
-                        "--risk validation needs validation data: give --validation NAME, or hold a share of the "
-                        "training data out with --validation-share 0.1"
+                        "risk 'validation' needs validation data: give moso.prune a validation_set=, and moso run a name "
+                        "(validation) or a share of the training data to hold out (validation_share)"
                     )
                 view, count = self.data.validation.evaluation_view(), len(self.data.validation)
                 return SampleRisk(view, np.arange(count), loader_workers=self.runtime.loader_workers)
             case "own":
                 if self.own_risk is None:
                     raise errors.SettingsConflict(
-                        "--risk own is a function of yours that no file holds; use moso.prune(risk=...)"
+                        "risk 'own' is a function of yours that no file holds; use moso.prune(risk=...)"
                     )
                 return self.own_risk
 
@@ -180,7 +190,7 @@ class Job:
         if c.estimator == "in-run":
             raise errors.StageIncomplete(
                 "in-run terms are collected while surrogates train, and some are missing; "
-                "remove the run's state folder to train them again, or use another --out"
+                "remove the run's state folder to train them again, or use another directory (out)"
             )
         return Estimator(c.estimator, c.mean_share, c.sketch_numbers, seed)
 

@@ -1,19 +1,25 @@
 """The stages of a run: train, score, select, evaluate. Each stage performs the pieces that are not complete yet."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from moso import errors
 from moso.configuration.resolved_method import ResolvedMethod, all_needs
 from moso.evaluation.standings import RANDOM
 from moso.evidence_kinds.registry import needed_kinds
 from moso.evidence_kinds.step_terms import TERMS
+from moso.methods.auto import AUTO
 from moso.results.directory import surroundings
 from moso.results.overrides import find_overrides
 from moso.results.retrainings import FULL, Retraining, write_retrainings_view
 from moso.results.score_files import read_scores
 from moso.results.selections import Selection, write_selection, write_selections_view
+from moso.run.choosing import choose_methods, chosen_samples
 from moso.run.computed_scores import write_scores
 from moso.run.imported_scores import (
     LISTED,
@@ -69,7 +75,7 @@ def begin(job: Job) -> None:
     if before is not None and before["fingerprint"] != fingerprint:
         raise errors.DataChanged(
             f"the data of {job.configuration.dataset} is not what it was when {job.directory} was begun "
-            "(its fingerprint differs); use another --out for the new data"
+            "(its fingerprint differs); use another directory (out) for the new data"
         )
     if before is None:
         c, train = job.configuration, job.data.train
@@ -123,6 +129,9 @@ def score_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = ()) ->
     gather(job, executor, all_needs(chosen))
     for seed in job.configuration.all_seeds():
         write_scores(job, seed, chosen)
+    if any(choice.method == AUTO for choice in chosen):
+        choose_methods(job, partial(_perform, job, executor, "score"), job.configuration.ratios)
+        job.directory.push()
 
 
 def gather(job: Job, executor: Executor, needs: frozenset[str]) -> None:
@@ -172,26 +181,37 @@ def select_stage(job: Job, choices: Sequence[Chosen] = (), ratios: Sequence[floa
             name = None if choice.score is None else choice.score.name
             if name is not None and name not in scores:
                 raise errors.StageIncomplete(f"score {name} is not in {job.directory}; run `moso score` first")
-            given = evidence.for_selector(choice)
-            decided = find_overrides(job.directory.root, choice.overrides, train)
+            keeping = _keeping(evidence, choice, None if name is None else scores[name])
             for ratio in ratios or c.ratios:
                 made_by = Selection(choice.method, choice.selector.name, ratio, seed, choice.parameters)
                 with record_cost(job.directory, "select", made_by.digest()):
-                    kept = select(
-                        None if name is None else scores[name],
-                        ratio=ratio,
-                        selector=choice.selector,
-                        seed=seed,
-                        ids=train.ids.to_numpy(zero_copy_only=False),
-                        min_per_class=choice.min_per_class,
-                        keep=decided.keep,
-                        drop=decided.drop,
-                        settings=choice.settings.model_dump(),
-                        **given,
-                    )
+                    kept = keeping(ratio)
                 write_selection(job.directory.root, made_by, train.ids, kept)
     write_selections_view(job.directory.root)
     _stage_done(job, "select")
+
+
+def _keeping(
+    evidence: SeedEvidence, choice: ResolvedMethod, scores: NDArray[np.float64] | None
+) -> Callable[[float], NDArray[np.int64]]:
+    """Return the function from a ratio to the positions that a choice keeps."""
+    train, root = evidence.job.data.train, evidence.job.directory.root
+    decided = find_overrides(root, choice.overrides, train)
+    if choice.method == AUTO:
+        return lambda ratio: chosen_samples(evidence, ratio, decided.keep, decided.drop)
+    given, ids = evidence.for_selector(choice), train.ids.to_numpy(zero_copy_only=False)
+    return lambda ratio: select(
+        scores,
+        ratio=ratio,
+        selector=choice.selector,
+        seed=evidence.seed,
+        ids=ids,
+        min_per_class=choice.min_per_class,
+        always_keep=decided.keep,
+        always_drop=decided.drop,
+        settings=choice.settings.model_dump(),
+        **given,
+    )
 
 
 def _check_evidence(job: Job, choice: ResolvedMethod) -> None:
@@ -219,7 +239,7 @@ def evaluate_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = (),
         MosoError: ``split-missing`` without test data.
     """
     if job.data.test is None:
-        raise errors.SplitMissing("there is no test data to measure anything on")
+        raise errors.SplitMissing("there is no test data to evaluate on")
     _perform(job, executor, "evaluate", evaluation_pieces(job, choices, ratios))
     write_retrainings_view(job.directory.root)
 
@@ -246,7 +266,7 @@ def evaluation_pieces(job: Job, choices: Sequence[Chosen] = (), ratios: Sequence
     return [Retrain(retraining) for retraining in retrainings]
 
 
-def _perform(job: Job, executor: Executor, stage: str, pieces: list[Piece]) -> None:
+def _perform(job: Job, executor: Executor, stage: str, pieces: Sequence[Piece]) -> None:
     """Perform the incomplete pieces of a stage; pieces that depend on others belong in a later call."""
     open_pieces = [piece for piece in pieces if not piece.is_complete(job)]
     assert all(piece.stage == stage for piece in pieces), "a stage has pieces of its own"

@@ -6,12 +6,14 @@ from moso.selection.in_memory import select
 from moso.selection.problem import Problem
 from moso.selection.registry import SELECTORS, find_selector, selectors
 from moso.selection.selector import Selector
+from moso.selection.share import Keep, parse_keep, parse_share
 from moso.selection.stream import select_stream
 from moso.settings import Option, Settings
 
 __all__ = [
     "SELECTORS",
     "Features",
+    "Keep",
     "Option",
     "Problem",
     "Selector",
@@ -19,6 +21,8 @@ __all__ = [
     "check_ratio",
     "find_selector",
     "kept_count",
+    "parse_keep",
+    "parse_share",
     "select",
     "select_stream",
     "selectors",

@@ -1,6 +1,6 @@
 """`select`: from scores in memory to the sorted positions of the kept samples."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import replace
 from typing import Any
 
@@ -17,14 +17,16 @@ from moso.selection.minimum import with_minimum
 from moso.selection.problem import Problem
 from moso.selection.registry import find_selector
 from moso.selection.selector import Selector
+from moso.selection.share import Keep, asked_ratio
 
 
 def select(
     scores: Any,
     *,
-    ratio: float,
+    ratio: float | str | None = None,
+    keep: float | int | str | Keep | None = None,
     labels: Any = None,
-    selector: str | Selector = "balanced",
+    selector: str | Selector | None = None,
     seed: int = 0,
     ids: Sequence[Any] | NDArray[Any] | None = None,
     features: Any = None,
@@ -34,8 +36,8 @@ def select(
     influences: Any = None,
     evidence: Mapping[str, Any] | None = None,
     min_per_class: int = 0,
-    keep: Sequence[int] | NDArray[np.int64] = (),
-    drop: Sequence[int] | NDArray[np.int64] = (),
+    always_keep: Sequence[int] | NDArray[np.int64] = (),
+    always_drop: Sequence[int] | NDArray[np.int64] = (),
     settings: Mapping[str, Any] | None = None,
     **more_settings: Any,
 ) -> NDArray[np.int64]:
@@ -43,9 +45,10 @@ def select(
 
     Args:
         scores: One float per sample, high means keep, shape ``[samples]``; None if the selector needs no scores.
-        ratio: Share of samples to remove, in ``[0, 1)``.
+        ratio: Share of samples to remove, in ``[0, 1)``: 0.4 or "40%".
+        keep: What stays, in place of `ratio`: a share (0.6, "60%") or a number of samples (3000).
         labels: One class per sample, numbers or names.
-        selector: Name of a selector, or a `Selector`.
+        selector: Name of a selector, or a `Selector`; by default `balanced` with labels and `top` without.
         seed: Seed of the selector's random draws.
         ids: One unique id per sample, used to break ties and to address random draws; by default the position.
         features: One row of numbers per sample, shape ``[samples, dimension]``; may be a memory map.
@@ -56,8 +59,8 @@ def select(
         influences: Influence of each sample on the parameters, shape ``[samples, dimension]``; may be a memory map.
         evidence: Other rows of numbers per sample, by the name under which the selector needs them.
         min_per_class: Number of samples that every class keeps at least (or all its samples, if it has fewer).
-        keep: Positions that are kept whatever the selector chooses, within the same budget.
-        drop: Positions that are removed whatever the selector chooses.
+        always_keep: Positions that are kept whatever the selector chooses, within the same budget.
+        always_drop: Positions that are removed whatever the selector chooses.
         settings: Settings of the selector by name.
         **more_settings: Further settings of the selector; they override `settings`.
 
@@ -67,17 +70,21 @@ def select(
         LengthMismatch: The columns have different lengths.
         SettingInvalid: A setting or value is out of range.
         ValuesNotFinite: A score is NaN, or a feature is not finite.
-        BudgetImpossible: The budget cannot satisfy `min_per_class`, `keep`, `drop` or the number of classes.
+        BudgetImpossible: The budget cannot satisfy `min_per_class`, `always_keep`, `always_drop` or the number of
+            classes.
 
     Example:
-        >>> select([0.1, 0.9, 0.5, 0.7], ratio=0.5, selector="top")
+        >>> select([0.1, 0.9, 0.5, 0.7], keep=2)
         array([1, 3])
         >>> select([0.1, 0.9, 0.5, 0.7], ratio=0.5, labels=[0, 1, 0, 1])
         array([1, 2])
         >>> select([0.1, 0.9, 0.5, 0.7], ratio=0.5, selector="coverage", hard="high", cut=0.25, strata=2)
         array([0, 2])
     """
+    if selector is None:
+        selector = "top" if labels is None else "balanced"
     chosen = find_selector(selector) if isinstance(selector, str) else selector
+    _check_positions(keep)
     resolved = chosen.resolved({**(settings or {}), **more_settings})
     tables = {"features": features, "influences": influences, **(evidence or {})}
     given = {"scores": scores, "labels": labels, "probability": probability, **tables}
@@ -91,43 +98,52 @@ def select(
     # Labels may be names or any numbers; selectors get class numbers without gaps.
     names, classes = (None, None) if labels is None else _renumbered(np.asarray(labels))
     columns = {"labels": classes, "ids": ids, **{f"rows of {name}": table for name, table in rows.items()}}
-    for name, column in {**columns, "probabilities": chances}.items():
+    _check_lengths(count, "samples" if found is None else "scores", {**columns, "probabilities": chances})
+    _check_options(hard, min_per_class)
+    for name in rows.keys() & chosen.needed(resolved):
+        rows[name].check_finite()
+    mistakes = None if class_error is None or names is None else _class_errors(class_error, names)
+    budget = kept_count(count, asked_ratio(ratio, keep, count))
+    problem = Problem(values, budget, classes, rows, chances, mistakes, hard, seed)
+    order, problem = _by_id(problem, ids)
+
+    def plain(part: Problem) -> NDArray[np.int64]:
+        return chosen(part, resolved)
+
+    def choose(part: Problem) -> NDArray[np.int64]:
+        return with_minimum(part, min_per_class, plain) if min_per_class > 0 else plain(part)
+
+    if len(always_keep) or len(always_drop):
+        stay, go = (_positions(one, count, order) for one in (always_keep, always_drop))
+        kept = with_decisions(problem, stay, go, choose)
+    else:
+        kept = choose(problem)
+    return np.sort(kept if order is None else order[kept])
+
+
+def _check_positions(keep: object) -> None:
+    """Refuse positions given as `keep`, which said so in earlier versions.
+
+    Raises:
+        WrongType: `keep` is a list or array.
+    """
+    if isinstance(keep, Sequence | np.ndarray) and not isinstance(keep, str):
+        raise errors.WrongType("keep= is how much stays (0.6, or 3000 samples); positions go into always_keep=")
+
+
+def _check_lengths(count: int, what: str, columns: Mapping[str, Sized | None]) -> None:
+    for name, column in columns.items():
         if column is not None and len(column) != count:
-            raise errors.LengthMismatch(
-                f"there are {count} {'samples' if found is None else 'scores'} but {len(column)} {name}"
-            )
+            raise errors.LengthMismatch(f"there are {count} {what} but {len(column)} {name}")
+
+
+def _check_options(hard: str | None, min_per_class: int) -> None:
     if hard not in (None, "high", "low"):
         raise errors.SettingInvalid(
             f"hard = {hard!r} must be 'high' or 'low', the end of the scores where the hard samples are"
         )
     if min_per_class < 0:
         raise errors.SettingInvalid(f"min_per_class = {min_per_class} must be a number of samples, 0 or more")
-    for name in rows.keys() & chosen.needed(resolved):
-        rows[name].check_finite()
-    problem = Problem(
-        values,
-        kept_count(count, ratio),
-        classes,
-        rows,
-        chances,
-        None if class_error is None or names is None else _class_errors(class_error, names),
-        hard,
-        seed,
-    )
-    order, problem = _by_id(problem, ids)
-
-    def choose(part: Problem) -> NDArray[np.int64]:
-        def plain(one: Problem) -> NDArray[np.int64]:
-            return chosen(one, resolved)
-
-        return with_minimum(part, min_per_class, plain) if min_per_class > 0 else plain(part)
-
-    if len(keep) or len(drop):
-        stay, go = (_positions(one, count, order) for one in (keep, drop))
-        kept = with_decisions(problem, stay, go, choose)
-    else:
-        kept = choose(problem)
-    return np.sort(kept if order is None else order[kept])
 
 
 def _positions(
@@ -160,14 +176,14 @@ def _count(*columns: Any) -> int:
     for column in columns:
         if column is not None:
             return len(column)
-    raise errors.EvidenceMissing("nothing says how many samples there are; give scores, one number a sample")
+    raise errors.EvidenceMissing("nothing says how many samples there are; give scores, one number per sample")
 
 
 def _numbers(given: object, name: str, upper: float | None = None) -> NDArray[np.float64]:
     values = np.asarray(given, dtype=np.float64)
     plural = "probabilities" if name == "probability" else f"{name}s"
     if values.ndim != 1 or len(values) == 0:
-        raise errors.ShapeMismatch(f"{plural} must be one number a sample, not of shape {values.shape}")
+        raise errors.ShapeMismatch(f"{plural} must be one number per sample, not of shape {values.shape}")
     if np.isnan(values).any():
         first = int(np.argmax(np.isnan(values)))
         raise errors.ValuesNotFinite(f"the {name} of sample {first} is NaN; every sample needs a {name}")
@@ -190,10 +206,10 @@ def _class_errors(given: Mapping[Any, float] | Sequence[float] | Array, names: A
             shares = shares[names]  # given by class index, possibly with entries for classes without samples
     if shares.shape != names.shape:
         raise errors.ShapeMismatch(
-            f"class_error must be one number a class: there are {len(names)} classes, not {shares.shape}"
+            f"class_error must be one number per class: there are {len(names)} classes, not {shares.shape}"
         )
     if not ((shares >= 0) & (shares <= 1)).all():
-        raise errors.SettingInvalid("class_error must be shares between 0 and 1, one a class")
+        raise errors.SettingInvalid("class_error must be shares between 0 and 1, one per class")
     return shares
 
 

@@ -159,8 +159,6 @@ def _import_faiss() -> Any:
     try:
         import faiss
     except ImportError as problem:
-        raise errors.PackageMissing(
-            f"neighbours among more than {EXACT} samples are found by faiss, which is not installed; "
-            'run `pip install "moso-prune[neighbours]"`'
-        ) from problem
+        what = f"a search for neighbours among more than {EXACT} samples"
+        raise errors.package_missing("faiss", "neighbours", what) from problem
     return faiss

@@ -20,6 +20,7 @@ from moso import errors
 from moso.columns import Array
 from moso.selection.budget import kept_count
 from moso.selection.quotas import Counts, balanced_quotas, check_every_class, proportional_quotas
+from moso.selection.share import Keep, asked_ratio
 
 STREAMED = ("top", "bottom", "balanced", "proportional")
 _BATCH = 1 << 20
@@ -29,7 +30,8 @@ Batch = tuple[int, NDArray[np.float64], NDArray[np.int64], pa.Array | None]
 def select_stream(
     path: str | Path,
     *,
-    ratio: float,
+    ratio: float | str | None = None,
+    keep: float | int | str | Keep | None = None,
     selector: str = "balanced",
     score: str = "score",
     label: str = "label",
@@ -40,6 +42,7 @@ def select_stream(
     Args:
         path: A Parquet file, or a folder whose Parquet files are read in the order of their names.
         ratio: Share of samples to remove, in ``[0, 1)``.
+        keep: What stays, in place of `ratio`: a share (0.6) or a number of samples (3000).
         selector: One of `STREAMED`.
         score: Name of the column of scores.
         label: Name of the column of labels; read by class-wise selectors only.
@@ -66,7 +69,8 @@ def select_stream(
     by_class = selector in ("balanced", "proportional")
     table = _Columns(_files(Path(path)), score, label if by_class else None, id, -1.0 if selector == "bottom" else 1.0)
     sizes = table.sizes()
-    budget = kept_count(int(sizes.sum()), ratio)
+    count = int(sizes.sum())
+    budget = kept_count(count, asked_ratio(ratio, keep, count))
     if by_class:
         check_every_class(selector, sizes, budget)
     quotas = proportional_quotas(sizes, budget) if selector == "proportional" else balanced_quotas(sizes, budget)

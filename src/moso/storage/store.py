@@ -116,8 +116,11 @@ class Store:
             return fsspec.url_to_fs(self.address)[0]
         except ImportError as problem:
             extra = _EXTRAS.get(self.protocol)
-            what = f'pip install "moso-prune[{extra}]"' if extra else str(problem)
-            raise errors.PackageMissing(f"{self.address} needs a package that is not installed: {what}") from problem
+            if extra is None:
+                raise errors.PackageMissing(
+                    f"{self.address} needs a package that is not installed: {problem}"
+                ) from problem
+            raise errors.package_missing(f"a package for {self.protocol}://", extra, self.address) from problem
         except ValueError as problem:
             raise errors.AddressInvalid(
                 f"{self.address}: nothing is known about {self.protocol}:// ({problem}); use a path, s3://, gs:// or "

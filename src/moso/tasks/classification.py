@@ -1,7 +1,8 @@
 """Classification: an answer is one class of several. Pictures, tables and texts (token ids) share this task."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -21,19 +22,73 @@ def cross_entropy(model: nn.Module, batch: Batch) -> torch.Tensor:
 
     Args:
         model: The network.
-        batch: `(inputs, labels)`.
+        batch: `(inputs, labels)`; inputs that are a mapping are the network's keyword arguments.
+
+    Raises:
+        ModelUnsuitable: The network gives no tensor `[batch, classes]`, or has no output for a label.
 
     Example:
         >>> cross_entropy(nn.Linear(2, 3), (torch.zeros(4, 2), torch.tensor([0, 1, 2, 0]))).shape
         torch.Size([4])
     """
-    inputs, labels = batch
-    return F.cross_entropy(model(inputs), labels, reduction="none")
+    inputs, labels = unpacked(batch)
+    logits = class_outputs(model, inputs)
+    if logits.ndim != 2 or len(logits) != len(labels):
+        raise errors.ModelUnsuitable(
+            f"the network gives {tuple(logits.shape)} for {len(labels)} samples; cross-entropy needs one output per "
+            "class, [batch, classes]: give a network with such outputs, or loss="
+        )
+    try:
+        return F.cross_entropy(logits, labels, reduction="none")
+    except IndexError as problem:
+        raise errors.ModelUnsuitable(
+            f"a label has no output of the network, which gives {logits.shape[1]}, for the classes 0 to "
+            f"{logits.shape[1] - 1} ({problem}); give a network with more outputs, or correct the labels"
+        ) from problem
+
+
+def unpacked(batch: Batch) -> tuple[Any, torch.Tensor]:
+    """Return a batch as inputs and labels.
+
+    Raises:
+        LossInvalid: The batch is no pair of inputs and a tensor of labels.
+    """
+    if isinstance(batch, tuple | list) and len(batch) == 2 and isinstance(batch[1], torch.Tensor):
+        return batch[0], batch[1]
+    found = f"the names {', '.join(map(str, batch))}" if isinstance(batch, Mapping) else type(batch).__name__
+    if isinstance(batch, tuple | list):
+        found = f"{len(batch)} parts ({', '.join(type(part).__name__ for part in batch)})"
+    raise errors.LossInvalid(
+        f"the default loss takes batches (inputs, labels), and this one has {found}; give loss=, a function of the "
+        "network and the batch that returns one number per sample"
+    )
+
+
+def class_outputs(model: nn.Module, inputs: Any) -> torch.Tensor:
+    """Return the logits `[batch, classes]` that a network gives; an output object gives its `logits`.
+
+    Raises:
+        ModelUnsuitable: The output is no tensor and has no logits.
+
+    Example:
+        >>> class_outputs(nn.Linear(2, 3), {"input": torch.zeros(4, 2)}).shape
+        torch.Size([4, 3])
+    """
+    found = model(**inputs) if isinstance(inputs, Mapping) else model(inputs)
+    if isinstance(found, torch.Tensor):
+        return found
+    logits = found.get("logits") if isinstance(found, Mapping) else getattr(found, "logits", None)
+    if not isinstance(logits, torch.Tensor):
+        raise errors.ModelUnsuitable(
+            f"the network returns {type(found).__name__}, and cross-entropy needs a tensor [batch, classes] or an "
+            "output with logits; give loss=, a function of the network and the batch that returns one number per sample"
+        )
+    return logits
 
 
 def _is_right(model: nn.Module, batch: Batch) -> torch.Tensor:
-    inputs, labels = batch
-    right: torch.Tensor = model(inputs).argmax(1) == labels
+    inputs, labels = unpacked(batch)
+    right: torch.Tensor = class_outputs(model, inputs).argmax(1) == labels
     return right
 
 
@@ -63,16 +118,30 @@ class Classification(Task):
         return accuracy()
 
     def read(self, answers: ArrayLike) -> tuple[Self, NDArray[np.int64]]:
-        """Check class indices; without names, classes are named by their numbers.
+        """Check class indices or names; names get numbers in their sorted order, or that of `classes`.
 
         Raises:
+            ClassesMismatch: A name is none of `classes`.
             ShapeMismatch: Labels are not one number per sample.
             LabelsMissing: A label is missing.
             LabelInvalid: A label is not a whole number in range.
         """
+        if is_names(answers):
+            return self._named(np.asarray(answers).astype(str))
         labels = check_labels(answers, len(self.classes) or None)
         names = self.classes or tuple(str(number) for number in range(int(labels.max(initial=-1)) + 1))
         return replace(self, classes=names), labels
+
+    def _named(self, names: NDArray[np.str_]) -> tuple[Self, NDArray[np.int64]]:
+        classes = self.classes or tuple(np.unique(names).tolist())
+        numbers = {name: number for number, name in enumerate(classes)}
+        strangers = sorted(set(names.tolist()) - numbers.keys())
+        if strangers:
+            raise errors.ClassesMismatch(
+                f"label {strangers[0]!r} is none of the {len(classes)} known classes ({', '.join(classes[:5])}"
+                f"{', ...' if len(classes) > 5 else ''})"
+            )
+        return replace(self, classes=classes), np.array([numbers[name] for name in names.tolist()], dtype=np.int64)
 
     def labels(self, targets: Answers) -> NDArray[np.int64]:
         """Return the answers themselves."""
@@ -98,6 +167,21 @@ class Classification(Task):
             )
 
 
+def is_names(answers: ArrayLike) -> bool:
+    """Return whether answers are names of classes and not numbers.
+
+    Example:
+        >>> is_names(["cat", "dog"]), is_names([0, 1])
+        (True, False)
+    """
+    array = np.asarray(answers)
+    return (
+        array.ndim == 1
+        and (array.dtype.kind in "UT" or array.dtype == object)
+        and all(isinstance(one, str) for one in array.tolist())
+    )
+
+
 def check_labels(labels: ArrayLike, classes: int | None = None) -> NDArray[np.int64]:
     """Return labels as int64, shape `[n]`, after checking them.
 
@@ -120,7 +204,7 @@ def check_labels(labels: ArrayLike, classes: int | None = None) -> NDArray[np.in
     """
     array = np.asarray(labels)
     if array.ndim != 1:
-        raise errors.ShapeMismatch(f"labels must be one number a sample, not of shape {array.shape}")
+        raise errors.ShapeMismatch(f"labels must be one number per sample, not of shape {array.shape}")
     if array.dtype == object or array.dtype.kind not in "iufb":
         raise errors.LabelInvalid(f"labels must be whole numbers, not {array.dtype}; map class names to 0..C-1 first")
     if array.dtype.kind == "f":

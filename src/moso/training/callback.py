@@ -124,6 +124,16 @@ class Callback:
         """Resume from what `state` returned."""
 
 
+def overriding(callbacks: Sequence[Callback], method: str) -> list[Callback]:
+    """Return the callbacks that have a method of their own; those that inherit it from `Callback` need no call.
+
+    Example:
+        >>> [len(overriding([AfterStep(print)], name)) for name in ("after_step", "losses")]
+        [1, 0]
+    """
+    return [one for one in callbacks if getattr(type(one), method) is not getattr(Callback, method)]
+
+
 class AfterStep(Callback):
     """Calls a function after every update."""
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from moso.evidence import read_state, write_state
-from moso.training.callback import Callback, TrainingRun
+from moso.training.callback import Callback, TrainingRun, overriding
 from moso.training.step_plan import Step
 
 
@@ -31,6 +31,7 @@ class Checkpoints(Callback):
         """
         self.path, self.seconds, self.on_save, self.on_epoch = path, seconds, on_save, on_epoch
         self._saved_at = 0.0
+        self._demanding: list[Callback] = []
 
     @contextmanager
     def around(self, run: TrainingRun) -> Iterator[None]:
@@ -38,6 +39,7 @@ class Checkpoints(Callback):
         if self.path.exists():
             run.load(*read_state(self.path), f"the saved position {self.path}")
         self._saved_at = time.monotonic()
+        self._demanding = overriding(run.callbacks, "must_save")
         yield
         self._tell()
 
@@ -46,7 +48,7 @@ class Checkpoints(Callback):
         if run.ends_epoch:
             self.on_epoch(step.epoch + 1, run.history.loss[-1], step.rate)
         due = step.number < run.end and time.monotonic() - self._saved_at > self.seconds
-        if due or any(callback.must_save(run) for callback in run.callbacks):
+        if due or any(callback.must_save(run) for callback in self._demanding):
             write_state(self.path, run.position(), run.note())
             self._tell()
 

@@ -18,7 +18,7 @@ from moso import errors
 from moso.data.views import View, load, split_evenly
 from moso.gradients import Loss, cross_entropy, evaluation_mode, map_tensors, to_device
 from moso.randomness import reseed, seeded
-from moso.training.callback import AfterStep, Callback, History, TrainingRun
+from moso.training.callback import AfterStep, Callback, History, TrainingRun, overriding
 from moso.training.checkpoints import Checkpoints
 from moso.training.optimizers import Optimizer
 from moso.training.step_plan import Step, StepPlan, TrainingData
@@ -98,16 +98,16 @@ def train(
         for callback in callbacks:
             contexts.enter_context(callback.around(run))
         learner = team.learner(model, len(plan.data.positions) // plan.per_epoch)
-        update = _Update(run, learner, loss, team)
+        update, following = _Update(run, learner, loss, team), overriding(callbacks, "after_step")
         for step, batch in plan.walk(range(run.done + 1, end + 1), loader_workers, team.share):
             value = update.make(step, batch)
             if not math.isfinite(value):
                 raise errors.TrainingDiverged(
                     f"{label}: the loss became {value} at step {step.number} of {plan.total} (epoch {step.epoch + 1}) "
-                    f"with learning rate {step.rate:.3g}; lower it or clip gradients. What was complete is kept"
+                    f"with learning rate {step.rate:.3g}; lower it or clip gradients. Complete pieces are kept"
                 )
             run.count(step, value)
-            for callback in callbacks:
+            for callback in following:
                 callback.after_step(run, step)
     return run.history
 
@@ -120,6 +120,7 @@ class _Update:
         self.device = next(run.model.parameters()).device
         self.recipe = run.plan.recipe
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=self.recipe.precision == "float16")
+        self.wrapping, self.watching = (overriding(run.callbacks, name) for name in ("losses", "after_backward"))
 
     def make(self, step: Step, batch: Any) -> float:
         """Make one update and return the mean loss of its batch, computed before the update."""
@@ -127,7 +128,7 @@ class _Update:
         if self.recipe.channels_last:
             batch = map_tensors(_channels_last, batch)
         loss = self.loss
-        for callback in self.run.callbacks:
+        for callback in self.wrapping:
             loss = callback.losses(self.run, step, loss)
         optimizer, mixed = self.run.optimizer, self.recipe.precision != "float32"
         number_type = getattr(torch, self.recipe.precision)
@@ -137,7 +138,7 @@ class _Update:
             mean = self.team.mean(loss(self.learner, batch), len(step.positions))
         optimizer.zero_grad()
         self.scaler.scale(mean).backward()  # type: ignore[no-untyped-call]
-        for callback in self.run.callbacks:
+        for callback in self.watching:
             callback.after_backward(self.run, step)
         optimizer.rate = step.rate
         # `GradScaler.step` needs only `param_groups` and `step`; it skips the step if a gradient overflowed.

@@ -7,6 +7,7 @@ the adjoint and exact leave-one-out all walk the same plan.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from typing import Any
 
@@ -91,12 +92,12 @@ class StepPlan:
         if self.total < 1:
             raise errors.SettingInvalid(f"{self.total} training steps were asked for; at least 1 is needed")
 
-    @property
+    @cached_property
     def per_epoch(self) -> int:
         """Updates per epoch."""
         return self.data.steps_per_epoch(self.recipe.batch_size)
 
-    @property
+    @cached_property
     def total(self) -> int:
         """Updates of the whole run."""
         return self.recipe.epochs * self.per_epoch if self.total_steps is None else self.total_steps

@@ -69,9 +69,7 @@ def _load(name: str, config: str | None) -> Any:
     try:
         import datasets
     except ImportError as problem:
-        raise errors.PackageMissing(
-            f'data set hf:{name} needs Hugging Face datasets: pip install "moso-prune[vision]" ({problem})'
-        ) from problem
+        raise errors.package_missing("datasets", "datasets", f"data set hf:{name}") from problem
     try:
         with _no_bars(datasets):
             folder = Path(name)

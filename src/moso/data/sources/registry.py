@@ -95,6 +95,17 @@ def fitting(name: str) -> tuple[str, str]:
     return ("convnet", "cpu-small") if expected_task(name).by_class else ("mlp-w32", "table")
 
 
+def has_vectors(name: str) -> bool:
+    """Return whether inputs of the data set called `name` are feature vectors, judged by the name alone.
+
+    Example:
+        >>> has_vectors("features:here"), has_vectors("digits")
+        (True, False)
+    """
+    source = SOURCES.find(name.partition(":")[0])
+    return source is not None and source.vectors
+
+
 def may_have_pictures(name: str) -> bool:
     """Return whether inputs of the data set called `name` may be pictures, judged by the name alone.
 

@@ -43,6 +43,7 @@ class Source:
         task: The task that is learned from it; `?target=COLUMN` makes it a regression.
         fits: Default network and recipe, if they differ from those for pictures or numbers.
         pictures: Whether its inputs may be pictures.
+        vectors: Whether its inputs are feature vectors, which are their own embedding.
     """
 
     usage: str
@@ -51,6 +52,7 @@ class Source:
     task: Task = field(default_factory=Classification)
     fits: tuple[str, str] | None = None
     pictures: bool = True
+    vectors: bool = False
 
     @property
     def name(self) -> str:

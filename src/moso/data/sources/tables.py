@@ -75,7 +75,7 @@ def choose_columns(
         return Columns(label, wanted, None, _listed(options))
     image = options.get("image") or _image_column(schema, described, where)
     if image is not None:
-        if not _holds_images(schema.field(image).type):
+        if not holds_images(schema.field(image).type):
             raise errors.ColumnType(f"column {image!r} of {where} holds {schema.field(image).type}, not encoded images")
         return Columns(label, wanted, image)
     return Columns(label, wanted, None, _feature_columns(schema, label, described, where))
@@ -108,15 +108,21 @@ def _listed(options: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(name for name in options.get("features", "").split(",") if name)
 
 
-def _holds_images(kind: pa.DataType) -> bool:
+def holds_images(kind: pa.DataType) -> bool:
+    """Return whether a column of this type can hold encoded images."""
     if pa.types.is_struct(kind):
         return bool(kind.get_field_index("bytes") >= 0)
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
-def _image_column(schema: pa.Schema, described: Mapping[str, object], where: str) -> str | None:
+def image_columns(schema: pa.Schema, described: Mapping[str, object]) -> list[str]:
+    """Return the columns that Hugging Face describes as images, or else those whose type can be encoded images."""
     found = [name for name in schema.names if _is_described(described, name, "Image")]
-    found = found or [name for name in schema.names if _holds_images(schema.field(name).type)]
+    return found or [name for name in schema.names if holds_images(schema.field(name).type)]
+
+
+def _image_column(schema: pa.Schema, described: Mapping[str, object], where: str) -> str | None:
+    found = image_columns(schema, described)
     if len(found) > 1:
         raise errors.DataAmbiguous(
             f"{where} has several columns of images ({', '.join(found)}); choose one with ?image=COLUMN"
@@ -136,7 +142,7 @@ def _feature_columns(schema: pa.Schema, label: str, described: Mapping[str, obje
         is_label = field.name == label or field.name in LABEL_NAMES or field.name.endswith("_label")
         if is_label or field.name in _ROW_NAMES or _is_described(described, field.name, "ClassLabel"):
             continue
-        if not _is_numeric(field.type):
+        if not is_numeric(field.type):
             raise errors.ColumnType(
                 f"column {field.name!r} of {where} holds {field.type}, neither images nor numbers; "
                 "name the columns to learn from with ?image=COLUMN or ?features=COLUMN,COLUMN, or open it as text:PATH"
@@ -151,7 +157,8 @@ def _is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
-def _is_numeric(kind: pa.DataType) -> bool:
+def is_numeric(kind: pa.DataType) -> bool:
+    """Return whether a column of this type holds numbers, or lists of numbers."""
     while _is_list(kind):
         kind = kind.value_type
     return bool(
@@ -235,7 +242,7 @@ def read_label_column(
                 f"label {str(stranger)!r} in {where} is none of the {len(names)} known classes"
             )
         return indices.to_numpy().astype(np.int64), names
-    if not _is_numeric(column.type) or _is_list(column.type):
+    if not is_numeric(column.type) or _is_list(column.type):
         raise errors.LabelInvalid(f"labels in {where} are {column.type}; expected whole numbers or class names")
     try:
         labels = check_labels(_as_array(column), None if classes is None else len(classes))
@@ -278,14 +285,25 @@ def table_samples(
         features = features_of(table, columns.features, where).astype(np.float32, copy=False)
         return StoredSamples.from_arrays(features, targets, task)
     ids = pa.array(np.arange(table.num_rows))
-    images = table[columns.image]
+    reader = image_reader(table[columns.image], where, resize)
+    return StoredSamples(ids, task, targets, reader)
+
+
+def image_reader(images: pa.ChunkedArray, where: str, resize: int | None = None) -> EncodedReader:
+    """Return the reader of a column of encoded images, bytes or structs of bytes and path.
+
+    Args:
+        images: The column.
+        where: Name of the table in errors.
+        resize: Side in pixels to which images are scaled and cropped.
+    """
     if pa.types.is_struct(images.type):
         paths = pc.struct_field(images, "path") if images.type.get_field_index("path") >= 0 else None
         encoded = Column(pc.struct_field(images, "bytes"), paths)
     else:
         encoded = Column(images)
-    reader = EncodedReader.measured(encoded, Names(ids, f"{where} row "), table.num_rows, resize)
-    return StoredSamples(ids, task, targets, reader)
+    names = Names(pa.array(np.arange(len(images))), f"{where} row ")
+    return EncodedReader.measured(encoded, names, len(images), resize)
 
 
 def numbered_samples(
@@ -309,7 +327,7 @@ def _answers(table: pa.Table, columns: Columns, classes: Sequence[str] | None, w
         labels, names = read_label_column(column, classes, where)
         return replace(columns.task, classes=names), labels
     where = f"column {columns.label!r} of {where}"
-    if not _is_numeric(column.type):
+    if not is_numeric(column.type):
         raise errors.ColumnType(f"{where} holds {column.type}, not numbers to predict")
     try:
         return columns.task.read(_numbers(column, where))
@@ -340,7 +358,7 @@ def _numbers(column: pa.ChunkedArray, where: str) -> Array:
             )
         shape.append(lengths[0])
         column = pc.list_flatten(column)
-    if pa.types.is_uint8(column.type) and not column.null_count:
+    if not column.null_count and (pa.types.is_uint8(column.type) or pa.types.is_float32(column.type)):
         whole: Array = column.to_numpy().reshape(shape)
         return whole
     numbers: Array = column.cast(pa.float64(), safe=False).to_numpy()

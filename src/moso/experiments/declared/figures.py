@@ -13,7 +13,11 @@ from moso.experiments.declared.presets import (
     CPU_RATIOS,
     CPU_SEEDS,
     CPU_TINY,
+    CROSS,
     FAITHFUL,
+    FEATURES,
+    FITTED,
+    HEADS,
     MOSO,
     PAPER,
     PAPER_IMAGENET,
@@ -30,6 +34,15 @@ _ALL = (*RANDOM, *MOSO, COVERED, *PUBLISHED)
 _SMALL_SE = "moso.experiments.networks:seresnet8"
 _SMALL_EFFICIENTNET = "moso.experiments.networks:small_efficientnet"
 
+
+def _heads(data: str, contenders: tuple[Contender, ...], ratios: tuple[float, ...] = PAPER_RATIOS) -> tuple[Arm, ...]:
+    """Return the arms of the preset `features`: one per head."""
+    return tuple(
+        Arm(data, settings, contenders, ratios, PAPER_SEEDS, name=name, baselines=BASELINES)
+        for name, settings in HEADS.items()
+    )
+
+
 FIGURE_1A = Experiment(
     "figure-1a",
     "Figure 1 (a)",
@@ -44,6 +57,9 @@ FIGURE_1A = Experiment(
             Arm("cifar100", CPU, (BALANCED, *MOSO, *PUBLISHED), (CPU_LOW_RATIO,), CPU_SEEDS, all_data=False),
             Arm("cifar100", CPU, (*RANDOM, *MOSO, COVERED), CPU_RATIOS, CPU_MORE_SEEDS, all_data=False),
         ),
+        "features": _heads("cifar100-features", (*_ALL, CROSS)),
+        # Does the published order of methods return where networks fit their data?
+        "fitted": (Arm("cifar100-20-classes", FITTED, (*_ALL, CROSS), (0.2, 0.8), CPU_SEEDS),),
         "paper": (Arm("cifar100", PAPER, (*_ALL, FAITHFUL), PAPER_RATIOS, PAPER_SEEDS, baselines=BASELINES),),
     },
     published=CIFAR100,
@@ -89,6 +105,7 @@ CLASS_WISE = Experiment(
     "classes",
     {
         "cpu": (Arm("cifar100", CPU, (*RANDOM, *MOSO), (0.8,), CPU_SEEDS),),
+        "features": (Arm("cifar100-features", FEATURES, (*RANDOM, *MOSO, CROSS), (0.8,), PAPER_SEEDS),),
         "paper": (Arm("cifar100", _CLASS_WISE, (*RANDOM, *MOSO), (0.8,), PAPER_SEEDS),),
     },
     reference={"Spearman": 0.913},
@@ -103,6 +120,9 @@ COST = Experiment(
     "cost",
     {
         "cpu": (Arm("cifar100", CPU, (*_ALL, Contender("grand-steps")), (0.8,), CPU_SEEDS),),
+        "features": (
+            Arm("cifar100-features", FEATURES, (*_ALL, CROSS, Contender("grand-steps")), (0.4, 0.8), PAPER_SEEDS),
+        ),
         "paper": (Arm("cifar100", PAPER, (*_ALL, Contender("grand-steps")), (0.4, 0.8), PAPER_SEEDS),),
     },
 )
@@ -118,6 +138,7 @@ EVERY_METHOD = Experiment(
     "ratios",
     {
         "cpu": (Arm("cifar100", CPU, (*RANDOM, *_EVERY), (0.8,), 1, all_data=False),),
+        "features": (Arm("cifar100-features", FEATURES, (*RANDOM, *_EVERY), (0.4, 0.8), PAPER_SEEDS),),
         "paper": (Arm("cifar100", PAPER, (*RANDOM, *_EVERY), PAPER_RATIOS, PAPER_SEEDS),),
     },
 )

@@ -8,6 +8,9 @@ from moso.experiments.declared.presets import (
     CPU,
     CPU_SEEDS,
     CPU_TINY,
+    CROSS,
+    FEATURES,
+    HEADS,
     MOSO,
     PAPER,
     PAPER_RATIOS,
@@ -19,10 +22,12 @@ from moso.experiments.declared.presets import (
 )
 from moso.experiments.declared.published import CIFAR100_NOISE
 
+_Contenders = tuple[Contender, ...]
 RATE = 0.2
 SWEEP = (0.2, 0.5, 0.8)
 _SOME = (*RANDOM, *MOSO, COVERED, *map(Contender, ("herding", "moderate", "forgetting", "grand")))
 _ALL = (*RANDOM, *MOSO, *PUBLISHED)
+_FIRST = next(iter(HEADS))
 _ROBUST = (Contender("moso-robust"), Contender("moso-robust-rank"))
 _CLAIM = (
     "MoSo well above random and within 1 point of Herding, the best baseline; Forgetting and GraNd fall far behind."
@@ -39,6 +44,15 @@ def _cpu(data: str, settings: Settings) -> tuple[Arm, ...]:
     return plain, replace(plain, seeds=1, all_data=True)
 
 
+def _features(data: str, rate: float) -> tuple[Arm, ...]:
+    """Return the arms of the preset `features`: all ratios with a linear head, the largest with an MLP head, too."""
+    contenders = (*_ALL, COVERED, CROSS)
+    return tuple(
+        Arm(data, _noisy(settings, rate), contenders, PAPER_RATIOS if name == _FIRST else (0.8,), PAPER_SEEDS, name)
+        for name, settings in HEADS.items()
+    )
+
+
 LABEL_NOISE_CIFAR100 = Experiment(
     "label-noise-cifar100",
     "Figure 3 (c)",
@@ -47,6 +61,7 @@ LABEL_NOISE_CIFAR100 = Experiment(
     "ratios",
     {
         "cpu": _cpu("cifar100", _noisy(CPU)),
+        "features": _features("cifar100-features", RATE),
         "paper": (Arm("cifar100", _noisy(PAPER), _ALL, PAPER_RATIOS, PAPER_SEEDS),),
     },
     published=CIFAR100_NOISE,
@@ -72,18 +87,21 @@ LABEL_NOISE_HUMAN = Experiment(
     "ratios",
     {
         "cpu": _cpu("cifar100n", CPU),
+        "features": _features("cifar100n-features", 0.0),
         "paper": (Arm("cifar100n", PAPER, _ALL, PAPER_RATIOS, PAPER_SEEDS),),
     },
 )
 
 
-def _sweep(settings: Settings, ratio: float, seeds: int, robust: tuple[float, ...] = SWEEP) -> tuple[Arm, ...]:
+def _sweep(
+    settings: Settings, seeds: int, robust: tuple[float, ...] = SWEEP, data: str = "cifar100", more: _Contenders = ()
+) -> tuple[Arm, ...]:
     return tuple(
         Arm(
-            "cifar100",
+            data,
             _noisy(settings, rate),
-            (*RANDOM, *MOSO, *(_ROBUST if rate in robust else ())),
-            (ratio,),
+            (*RANDOM, *MOSO, *more, *(_ROBUST if rate in robust else ())),
+            (0.8,),
             seeds,
             name=f"{rate:.0%} noise",
             value=rate,
@@ -95,8 +113,9 @@ def _sweep(settings: Settings, ratio: float, seeds: int, robust: tuple[float, ..
 
 # The robust mean costs as much as scoring, so the cpu preset has it only for heavy noise, its purpose.
 _SWEEPS: dict[Preset, tuple[Arm, ...]] = {
-    "cpu": _sweep(CPU, 0.8, 2, robust=SWEEP[1:]),
-    "paper": _sweep(PAPER, 0.8, PAPER_SEEDS),
+    "cpu": _sweep(CPU, 2, robust=SWEEP[1:]),
+    "features": _sweep(FEATURES, PAPER_SEEDS, data="cifar100-features", more=(CROSS,)),
+    "paper": _sweep(PAPER, PAPER_SEEDS),
 }
 LABEL_NOISE_SWEEP = Experiment(
     "label-noise-sweep",

@@ -14,6 +14,8 @@ PUBLISHED = tuple(map(Contender, ("herding", "forgetting", "grand", "el2n", "opt
 COVERED = Contender("moso-rank", "coverage", {"cut": 0.3, "classes": "balanced"})
 # Beyond the paper: Definition 1 by differentiating the training run, at the cost of several trainings per surrogate.
 FAITHFUL = Contender("moso-adjoint", "balanced")
+# Beyond the paper: samples judged at surrogates that did not see them.
+CROSS = Contender("moso-cross")
 BASELINES = (RS2,)
 
 Settings = Mapping[str, Any]
@@ -46,6 +48,18 @@ PAPER: Settings = {
 }
 PAPER_TINY: Settings = {**PAPER, "recipe": "paper-tiny"}
 PAPER_IMAGENET: Settings = {**PAPER, "recipe": "paper-imagenet", "resize": 224}
+# A head on frozen features of a pretrained network, trained until it fits, with the paper's epochs, ratios and seeds.
+FEATURES: Settings = {
+    "model": "linear",
+    "recipe": "features-reproduce",
+    "partitions": 5,
+    "time_steps": 10,
+    "initialisations": 3,
+}
+HEADS: Mapping[str, Settings] = {"linear head": FEATURES, "MLP head": {**FEATURES, "model": "mlp-head"}}
+# A small ResNet trained from scratch on 20 classes of CIFAR-100 until its training loss is below 0.1.
+FITTED: Settings = {**CPU, "recipe": "fitted-reproduce", "early_epochs": 5}
+
 # The paper does not state its number of seeds; the tables it is usually compared with have five.
 PAPER_SEEDS = 5
 PAPER_RATIOS = (0.2, 0.4, 0.6, 0.7, 0.8)

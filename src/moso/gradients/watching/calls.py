@@ -27,7 +27,7 @@ from moso.gradients.watching.folding import Fold, folded_arguments
 from moso.gradients.watching.owners import FOLLOWED, Owners
 from moso.gradients.watching.visits import Visit, Visitor, watched
 
-Signature = dict[str, tuple[Any, ...]]
+Signature = dict[str, tuple[object, ...]]
 _T = torch.Tensor
 # Functions whose backward pass preserves the norm of a gradient.
 _PROPERTY = type(_T.__dict__.get("shape", vars(torch._C.TensorBase)["shape"]).__get__)
@@ -347,7 +347,7 @@ class Watching(TorchFunctionMode):
 
     def signature(self) -> Signature:
         """Return the output shapes of each parameter's calls, independent of the number of samples."""
-        found = {}
+        found: Signature = {}
         for name, shapes in self.shapes.items():
             second = self.layouts.get(name) == "second"
             found[name] = tuple(

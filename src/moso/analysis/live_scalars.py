@@ -24,7 +24,7 @@ class Scalars:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as problem:
-            raise errors.PackageMissing('--tensorboard needs TensorBoard: pip install "moso-prune[watch]"') from problem
+            raise errors.package_missing("tensorboard", "watch", "--tensorboard") from problem
         self._writer: Any = SummaryWriter(str(folder))
         self._written: set[tuple[str, int]] = set()
 

@@ -10,6 +10,7 @@ from moso.analysis.costs import costs
 from moso.analysis.estimate import Estimate
 from moso.analysis.verdict import Verdict, verdict_of
 from moso.analysis.wording import duration
+from moso.configuration.class_mix import mix_note
 from moso.report.run_views import ordered_lines
 from moso.report.text_table import TextTable
 from moso.results.reading import Run
@@ -48,10 +49,20 @@ def print_summary(job: Job) -> None:
     for line in rows:
         if line.method == "full":
             out.print(f"all data: {line.text}")
+    print_mix(job)
     print_verdict(verdict_of(Run(job.directory)))
     _print_costs(out, job)
     files = [job.directory.root / name for name in ("report.html", "selections.parquet", "scores.parquet")]
     out.print("see " + ", ".join(job.directory.named(path) for path in files if path.exists()))
+
+
+def print_mix(job: Job) -> None:
+    """Print what selections do to the mix of uneven classes; nothing for even ones."""
+    c, train = job.configuration, job.data.train
+    mix = "equal" if "balanced" in c.selectors else c.class_mix
+    note = mix_note(train.labels, train.classes, c.ratios[0], mix) if c.by_class else ""
+    if note:
+        console().print(note, soft_wrap=True)
 
 
 def print_verdict(verdict: Verdict) -> None:
@@ -89,6 +100,7 @@ def print_plan(job: Job, plan: Estimate) -> None:
     c, out = job.configuration, console()
     test = 0 if job.data.test is None else len(job.data.test)
     out.print(f"{c.dataset}: {len(job.data.train)} samples to train on, {test} to test on, recipe {c.recipe}")
+    print_mix(job)
     table = Table(title=f"would write {job.directory}")
     for name in ("stage", "what", "pieces", "time of one", "time in all"):
         table.add_column(name, justify="left" if name in ("stage", "what") else "right")

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.analysis.wording import percent
 from moso.analysis.class_changes import class_changes
+from moso.analysis.wording import percent
 from moso.evaluation.overlap import rank_correlations
 from moso.evaluation.summary import FULL
 from moso.report.page.page_columns import Column

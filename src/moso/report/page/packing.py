@@ -93,7 +93,7 @@ def pack(content: Content, room: int) -> Packed:
             {**one, "score": None if one["score"] in dropped else one["score"]} for one in content.about["methods"]
         ],
         "orders": [name for name in content.about["orders"] if f"order/{name}" in packed.columns],
-        "class_accuracy": content.about["class_accuracy"] if _CLASS_COLUMNS <= packed.columns.keys() else [],
+        "class_accuracy": content.about["class_accuracy"] if packed.columns.keys() >= _CLASS_COLUMNS else [],
     }
     return packed
 

@@ -20,6 +20,7 @@ from moso.api.progress_bars import shown_progress
 from moso.api.prune_config import PruneConfig, PruneSettings, asked_settings
 from moso.api.pruned import Pruned, taking
 from moso.configuration import CUSTOM, Configuration
+from moso.configuration.class_mix import fitting_mix
 from moso.configuration.resolved_method import ResolvedMethod
 from moso.data.dataset import DataSet
 from moso.data.given import Given, splits_of
@@ -143,6 +144,7 @@ def prune(
         along = list(_ALONG) if own_score is None and "terms" in _needs_of(chosen) else []
         registered = [chosen.name] if isinstance(method, str) else []
         values = {
+            "class_mix": fitting_mix(data.train.labels, data.train.task.by_class),
             **_fitting(data.train, model, asked_for),
             "device": device,
             "methods": list(dict.fromkeys([*registered, *along])) or [RANDOM],

@@ -218,14 +218,23 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
             # `auto` chooses its selector itself.
             named = () if method == AUTO else self.selectors
             chosen += [(method, selector) for selector in (named or (self.selector_of(method),))]
-        baselines = [("random", "random"), ("random", "balanced")] if self.by_class else [("random", "random")]
+        mixed = [("random", self._by_class("balanced"))] if self.by_class else []
+        baselines = [("random", "random"), *mixed]
         return list(dict.fromkeys([*chosen, *baselines]))
 
     def selector_of(self, method: str | Method) -> str:
-        """Return the selector of a method; without classes, `top` replaces a selector that needs them."""
+        """Return the selector of a method; without classes, `top` replaces a selector that needs them.
+
+        On uneven classes `proportional` replaces `balanced` (`class_mix`).
+        """
         own = find_method(method) if isinstance(method, str) else method
         by_class = "labels" in own.find_selector().needed()
-        return "top" if by_class and not self.by_class and own.score is not None else own.selector
+        if by_class and not self.by_class and own.score is not None:
+            return "top"
+        return self._by_class(own.selector)
+
+    def _by_class(self, selector: str) -> str:
+        return "proportional" if selector == "balanced" and self.class_mix == "as-is" else selector
 
     def choice(
         self, method: str | Method, selector: str | Selector | None = None, score: Score | None = None

@@ -109,6 +109,9 @@ class Configuration(BaseModel):
         description="features for ssp: 'trained' without labels, 'inputs' as they are, FILE.npy, .parquet, timm:NAME",
     )
     methods: tuple[str, ...] = ("moso-rank",)
+    rounds: int = Field(
+        1, ge=1, description="rounds of training on what is kept, scoring all samples and dropping a part of the ratio"
+    )
     trial_share: float = Field(
         1.0, gt=0, le=1, description="auto: share of the retraining's epochs for which a candidate is tried"
     )
@@ -253,6 +256,11 @@ class Configuration(BaseModel):
             raise errors.SettingsConflict(
                 f"shard_size = {self.shard_size} splits the exact scoring by the training risk; leave --shard-size out "
                 f"with estimator {self.estimator!r} and risk {self.risk!r}"
+            )
+        if self.rounds > 1 and (self.estimator == IN_RUN or self.shard_size or self.probes or AUTO in self.methods):
+            raise errors.SettingsConflict(
+                f"rounds = {self.rounds}: later rounds score samples that were not trained on, one method at a time; "
+                "leave estimator 'in-run', --shard-size, --probes and --method auto out"
             )
         if self.risk != "train" and self.probes:
             raise errors.SettingsConflict(

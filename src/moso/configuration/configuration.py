@@ -191,6 +191,11 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
                 f"shard_size = {self.shard_size} splits the exact scoring by the training risk; leave it out "
                 f"with estimator {self.estimator!r} and risk {self.risk!r}"
             )
+        if self.rounds > 1 and (self.estimator == IN_RUN or self.shard_size or self.probes or AUTO in self.methods):
+            raise errors.SettingsConflict(
+                f"rounds = {self.rounds}: later rounds score samples that were not trained on, one method at a time; "
+                "leave estimator 'in-run', shard_size, probes and method 'auto' out"
+            )
         if self.risk != "train" and self.probes:
             raise errors.SettingsConflict(
                 f"probes = {self.probes}: only the training risk has a self term to probe; leave it out"

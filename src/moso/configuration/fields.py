@@ -116,6 +116,9 @@ class SelectionFields(BaseModel):
     """Selection."""
 
     methods: tuple[str, ...] = Field(("moso-rank",), description="pruning methods (see `moso methods`)")
+    rounds: int = Field(
+        1, ge=1, description="rounds of training on the kept samples, scoring all samples and dropping a part"
+    )
     trial_share: float = Field(
         1.0, gt=0, le=1, description="auto: share of the retraining's epochs for which a candidate is tried"
     )

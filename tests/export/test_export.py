@@ -17,6 +17,7 @@ import moso
 from moso.cli.export import export
 from moso.configuration import Configuration
 from moso.data.dataset import open_dataset
+from moso.errors import MosoError
 from moso.export.as_folder import safe_name
 from moso.export.kept import export_kept
 from moso.results import Run

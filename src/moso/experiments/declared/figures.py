@@ -129,8 +129,8 @@ COST = Experiment(
     },
 )
 
-# Without the adjoint, which costs several trainings more (`docs/adjoint.md` compares it), and without `auto`, which is one
-# of the others.
+# Without the adjoint, which costs several trainings more (`docs/adjoint.md` compares it), and without `auto`, which is
+# one of the others.
 _EVERY = tuple(Contender(name) for name in METHODS.built_in() if name not in ("random", "moso-adjoint", "auto"))
 EVERY_METHOD = Experiment(
     "every-method",

@@ -43,6 +43,15 @@ class PruneSettings(TypedDict, total=False):
     retraining: Mapping[str, Any] | None
     match: Match | None
     retrain_model: str | None
+    retrain_recipe: str | None
+    pretrained: bool | None
+    weights: str | None
+    train: str | None
+    trunk: Literal["once", "every"] | None
+    feature_views: int | None
+    embed: str | None
+    embed_size: int | None
+    prove: Literal["head", "network"] | None
     partitions: int | None
     time_steps: int | None
     sampling: Sampling | None
@@ -60,10 +69,12 @@ class PruneSettings(TypedDict, total=False):
     initialisations: int | None
     early_epochs: int | None
     embedding: str | None
+    class_mix: Literal["equal", "as-is"] | None
     min_per_class: int | None
     baselines: Sequence[str] | None
     tolerance: float | None
     settings: Mapping[str, Mapping[str, Any]] | None
+    tolerance: float | None
     seed: int | None
     seeds: int | None
     threads: int | None
@@ -84,6 +95,15 @@ class PruneConfig:
         retraining: Further settings of the recipe for retrainings.
         match: What retraining on less data keeps equal, `epochs` or `steps`.
         retrain_model: Name of the network that is retrained, if another than that of surrogates.
+        retrain_recipe: Recipe of retrainings, if another.
+        pretrained: Start a network of timm from its own pretrained weights.
+        weights: File of weights to start from: safetensors, or plain tensors.
+        train: What of the network is trained: `all`, `head` or `last:N`.
+        trunk: A frozen trunk is computed `once` and kept, or in `every` pass.
+        feature_views: Fixed augmented views of a frozen trunk that are computed once.
+        embed: Network on whose features samples are scored and selected (the model is then a head), or `features:DIR`.
+        embed_size: Pixels that pictures are scaled to for `embed`.
+        prove: With `embed`, what is retrained: the `head`, or a `network` on the data itself.
         partitions: Number of partitions (the paper's I); 1 disables partitioning.
         time_steps: Number of sampled time steps (the paper's K).
         sampling: How time steps are drawn, `stratified` or `uniform`.
@@ -102,10 +122,13 @@ class PruneConfig:
         initialisations: Networks that el2n and grand average.
         early_epochs: Epochs after which el2n and grand look; 0 is a tenth of training.
         embedding: Features for ssp: `trained`, a file, or `timm:NAME`.
+        class_mix: Mix of classes that is kept, `equal` (balanced) or `as-is` (proportional); by default `as-is` if the
+            largest class has more than 1.5 times the samples of the smallest.
         min_per_class: Samples that every class keeps at least.
         baselines: What is retrained beside the methods at equal cost: `rs2`, `full-fewer-steps`.
         tolerance: Points that pruning may cost, overall and in any class, to count as free in the verdict.
         settings: Settings of selectors and scores by name, such as ``{"coverage": {"cut": 0.2}}``.
+        tolerance: Points that pruning may cost in the verdict, overall and in the worst class; 1 by default.
         seed: First seed.
         seeds: Number of seeds; each repeats the whole pipeline. 1 by default.
         threads: Threads per partition or retraining.
@@ -129,6 +152,15 @@ class PruneConfig:
     retraining: Mapping[str, Any] | None = None
     match: Match | None = None
     retrain_model: str | None = None
+    retrain_recipe: str | None = None
+    pretrained: bool | None = None
+    weights: str | None = None
+    train: str | None = None
+    trunk: Literal["once", "every"] | None = None
+    feature_views: int | None = None
+    embed: str | None = None
+    embed_size: int | None = None
+    prove: Literal["head", "network"] | None = None
     partitions: int | None = None
     time_steps: int | None = None
     sampling: Sampling | None = None
@@ -146,10 +178,12 @@ class PruneConfig:
     initialisations: int | None = None
     early_epochs: int | None = None
     embedding: str | None = None
+    class_mix: Literal["equal", "as-is"] | None = None
     min_per_class: int | None = None
     baselines: Sequence[str] | None = None
     tolerance: float | None = None
     settings: Mapping[str, Mapping[str, Any]] | None = None
+    tolerance: float | None = None
     seed: int | None = None
     seeds: int | None = None
     threads: int | None = None

@@ -19,7 +19,7 @@ NEEDS = {"with_scikit_learn": "imblearn"}
 
 def test_there_is_a_script_per_integration():
     rooms = {path.stem for path in (ROOT / "src/moso/integrations").glob("*.py")}
-    shared = {"__init__", "needed", "recording", "run_log", "head_losses"}
+    shared = {"__init__", "needed", "framework_recording", "run_log", "head_losses"}
     assert {path.stem.removeprefix("with_") for path in SCRIPTS} == rooms - shared
 
 

@@ -15,7 +15,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from moso.integrations.needed import needed
-from moso.integrations.recording import Recording
+from moso.integrations.framework_recording import Recording
 
 with needed("accelerate"):
     from accelerate import Accelerator

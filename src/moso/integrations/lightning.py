@@ -18,7 +18,7 @@ from torch import nn
 from moso import errors
 from moso.evidence import Trajectory
 from moso.integrations.needed import needed
-from moso.integrations.recording import Recording
+from moso.integrations.framework_recording import Recording
 
 with needed("lightning"):
     from lightning.pytorch import Callback, LightningModule, Trainer

@@ -31,6 +31,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
                 "ssp-and-opt",
                 "text-and-regression",
                 "integrations",
+                "report",
             )
         ),
     ],

@@ -20,11 +20,17 @@ ROOMS = {
 } | {"tensorboard": "watch"}
 
 
+def hide(monkeypatch, package):
+    for name in [one for one in sys.modules if one.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+
+
 @pytest.mark.parametrize("room", ROOMS)
 def test_a_missing_package_gives_the_command_that_installs_it(room, monkeypatch):
-    for name in [one for one in sys.modules if one.partition(".")[0] == room]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, room, None)
+    hide(monkeypatch, room)
+    if room == "lightning":  # which has two names
+        hide(monkeypatch, "pytorch_lightning")
     if room == "tensorboard":  # PyTorch's part of it was imported with the package there
         monkeypatch.delitem(sys.modules, "torch.utils.tensorboard", raising=False)
         monkeypatch.delitem(sys.modules, "torch.utils.tensorboard.writer", raising=False)
@@ -34,6 +40,14 @@ def test_a_missing_package_gives_the_command_that_installs_it(room, monkeypatch)
     assert caught.value.code == "package-missing"
     assert f'pip install "moso-prune[{ROOMS[room]}]"' in str(caught.value)
     assert any(requirement.startswith(room) for requirement in EXTRAS[ROOMS[room]])
+
+
+def test_lightning_under_its_older_name_will_do(monkeypatch):
+    older = pytest.importorskip("pytorch_lightning")
+    hide(monkeypatch, "lightning")
+    monkeypatch.delitem(sys.modules, "moso.integrations.lightning", raising=False)
+    found = importlib.import_module("moso.integrations.lightning")
+    assert issubclass(found.MosoCallback, older.Callback)
 
 
 def test_every_extra_that_an_error_names_exists():

@@ -25,9 +25,9 @@ from moso.evidence import ParameterFilter, Trajectory
 from moso.evidence.trajectory import as_network
 from moso.gradients import Loss
 from moso.gradients.losses import to_device
+from moso.integrations.framework_recording import Recording
 from moso.integrations.head_losses import check_own_loss, head_loss, under_adapter
 from moso.integrations.needed import needed
-from moso.integrations.framework_recording import Recording
 from moso.scores import Score
 
 with needed("transformers"):

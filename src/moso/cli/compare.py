@@ -80,7 +80,7 @@ def _compare(
     if dry_run:
         print_plan(job, options.worker_count(job.configuration))
         return
-    with working(job, options) as executor:
+    with working(job, options, ("train", "score", "evaluate")) as executor:
         carry_out(job, executor, *own)
         write_report(Run(job.directory))
     _show(Run(job.directory), None, options.quiet)

@@ -27,7 +27,7 @@ def score(run: RunArgument, method: Methods = None, selector: Selectors = None, 
 
     job = open_job(run, options.runtime)
     choices = asked_choices(job, method, selector)
-    with working(job, options) as executor:
+    with working(job, options, ("train", "score")) as executor:
         score_stage(job, executor, choices)
     if not options.quiet:
         typer.echo(f"scores in {job.directory.named(job.directory.root / 'scores.parquet')}")
@@ -56,7 +56,7 @@ def evaluate(
     from moso.run.stages import evaluate_stage, select_stage
 
     job = with_tolerance(open_job(run, options.runtime), tolerance)
-    with working(job, options) as executor:
+    with working(job, options, ("evaluate",)) as executor:
         choices, ratios = asked.choices(job), asked.ratios(job)
         select_stage(job, choices, ratios)
         evaluate_stage(job, executor, choices, ratios)

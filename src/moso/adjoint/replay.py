@@ -196,9 +196,11 @@ class Replay:
         self._run(self._checkpoint(first), last, recorder)
         self._compare(first, last, read_state(point_path(scratch, last))[1]["digest"], self._checkpoint(last))
         begins = {first: self._checkpoint(first), **{step: point_path(scratch, step) for step in recorder.steps}}
-        for one, other in reversed(list(pairwise(sorted(begins)))):
-            yield self._stretch(begins[one], one, begins[other], other)
-        shutil.rmtree(scratch)
+        try:
+            for one, other in reversed(list(pairwise(sorted(begins)))):
+                yield self._stretch(begins[one], one, begins[other], other)
+        finally:  # also where a window ends inside the segment
+            shutil.rmtree(scratch)
 
     def _stretch(self, begin: Path | None, first: int, end: Path | None, last: int) -> Stretch:
         """Replay the updates `first + 1` to `last` and check the state at the end."""

@@ -12,6 +12,7 @@ second derivatives. With at least as many probes as samples, each sample is prob
 exact.
 """
 
+import math
 import time
 from pathlib import Path
 
@@ -45,6 +46,7 @@ def adjoint_sweep(
     *,
     evaluation_view: View | None = None,
     probes: int = 0,
+    window: float = 1.0,
     position: Path | None = None,
     seconds: float = 10.0,
     progress: Progress = silent,
@@ -57,6 +59,7 @@ def adjoint_sweep(
         risk: The risk; by default the mean loss of the training samples.
         evaluation_view: The view of the data in which the default risk is evaluated; by default that of training.
         probes: Number of probes of the self term; only for the default risk.
+        window: Share of the updates, the last ones, that are differentiated; a sample is left out of these only.
         position: File to save the sweep's position in, so that an interrupted sweep resumes from there.
         seconds: Least time between two saves.
         progress: Is told the number of updates that are done.
@@ -66,7 +69,7 @@ def adjoint_sweep(
         The terms of every sample, in the order of `replay.data.positions`.
 
     Raises:
-        SettingInvalid: `probes` is negative.
+        SettingInvalid: `probes` is negative, or `window` does not cover an epoch.
         SettingsConflict: `probes` with a risk of one's own.
         NotDeterministic: The run cannot be replayed bit for bit, or an update cannot be differentiated as performed.
         NotDifferentiable: A layer has no second derivative.
@@ -96,17 +99,48 @@ def adjoint_sweep(
     judged = risk or SampleRisk(evaluation_view or replay.data.view, samples)
     signs = _signs(replay, probes)
     sweep = _Sweep(replay, judged, signs, position)
-    saved = time.monotonic()
+    saved, total = time.monotonic(), replay.total_steps
+    begin = total - window_updates(window, total, replay.plan.per_epoch)
     for stretch in replay.backwards(sweep.step):
         for update in stretch.updates:
             sweep.back(update)
-            progress(label, replay.total_steps - sweep.step, replay.total_steps)
+            progress(label, total - sweep.step, total - begin)
+            if sweep.step <= begin:
+                break
+        if sweep.step <= begin:
+            break
         if position is not None and stretch.first > 0 and time.monotonic() - saved > seconds:
             sweep.save(position)
             saved = time.monotonic()
     if position is not None:
         position.unlink(missing_ok=True)
     return sweep.terms(own_risk=risk is None)
+
+
+def window_updates(window: float, total: int, per_epoch: int) -> int:
+    """Return the number of updates in a window: the last `window` share of all.
+
+    Args:
+        window: The share, in ``(0, 1]``.
+        total: Number of updates of the run.
+        per_epoch: Number of updates of an epoch, in which every sample occurs once.
+
+    Raises:
+        SettingInvalid: The window is outside ``(0, 1]``, or shorter than an epoch, so that some samples do not occur.
+
+    Example:
+        >>> window_updates(0.25, 80, 10), window_updates(1.0, 80, 10)
+        (20, 80)
+    """
+    if not 0 < window <= 1:
+        raise errors.SettingInvalid(f"window = {window:g} must be a share of the updates, above 0 and at most 1")
+    count = min(total, math.ceil(window * total - 1e-9))
+    if count < min(per_epoch, total):
+        raise errors.SettingInvalid(
+            f"window = {window:g} is {count} of {total} updates, less than an epoch of {per_epoch}, so some samples "
+            f"would not occur in it; give at least {per_epoch / total:.2g}"
+        )
+    return count
 
 
 class _Sweep:
@@ -140,7 +174,7 @@ class _Sweep:
         if not np.isfinite(found.changes).all():
             raise errors.TrainingDiverged(
                 f"the adjoint is not finite at step {update.after.step}: training is too rough to be differentiated "
-                "over its whole length; lower the learning rate, train for less, or use --method moso"
+                "over its whole length; lower the learning rate, train for less, or use method 'moso'"
             )
 
     def terms(self, own_risk: bool) -> AdjointTerms:

@@ -96,7 +96,7 @@ def estimate(job: Job, workers: int) -> Estimate:
         clock = _Clock(job)
         per_retraining_step, rise = _tried(clock)
         stages = [*_networks(clock), *_measurements(clock)]
-    full = job.training_data(c.retraining, everything, c.seed).steps_per_epoch(c.retraining.batch_size)
+    full = job.training_data(c.retraining, everything, c.seed, proof=True).steps_per_epoch(c.retraining.batch_size)
     stages += [
         StageEstimate(
             "evaluate",
@@ -239,8 +239,8 @@ def _step_seconds(job: Job, retraining: bool) -> float:
         steps, last = 2 * CALIBRATION_STEPS - 1, np.array([2 * CALIBRATION_STEPS])
         callbacks = [InRun(positions, last, CALIBRATION_STEPS, lambda terms: None, job.parameter_filter)]
     train(
-        job.model(c.seed, c.retrain_model if retraining else ""),
-        StepPlan(job.training_data(recipe, positions, c.seed), recipe, c.seed, steps),
+        job.model(c.seed, c.retrained_network if retraining else ""),
+        StepPlan(job.training_data(recipe, positions, c.seed, proof=retraining), recipe, c.seed, steps),
         loss=job.loss,
         callbacks=[*callbacks, AfterStep(lambda run, step: marks.append(time.monotonic()))],
         loader_workers=job.runtime.loader_workers,

@@ -8,20 +8,25 @@ from numpy.typing import NDArray
 
 from moso import errors
 from moso.configuration import CUSTOM
+from moso.data.input_rows import are_vectors, input_rows
 from moso.data.labels import read_labels
 from moso.errors import MosoError, unknown_name
 from moso.evaluation.confident_learning import confident_learning
 from moso.evaluation.detection import Detection, detection
 from moso.evaluation.label_suspects import OUT_OF_SAMPLE, Suspects, doubt, find_suspects, suspicion
+from moso.evaluation.neighbour_doubt import mean_rank, neighbour_doubt
 from moso.evidence import read_out_of_sample
 from moso.evidence.predictions import out_of_sample_path
 from moso.evidence_kinds.out_of_sample import check_out_of_sample
 from moso.results.originals import Originals
 from moso.results.reading import Run
 from moso.results.score_files import score_note
+from moso.selection.feature_rows import Features
 
-# The score that ranks suspects if the run has it (docs/suspects.md).
+# The score that ranks suspects if the run has it, and neighbours cannot be asked (docs/suspects.md).
 BEST = "aum"
+# Where inputs are vectors: doubt of the nearest samples, and the mean rank of that and of out-of-sample doubt.
+NEIGHBOURS, COMBINED = "neighbours", "combined"
 
 
 @dataclass(frozen=True)
@@ -56,8 +61,9 @@ def find_label_issues(
 
     Args:
         run: The run.
-        order: `out-of-sample` or the name of a score. None takes `aum` if the run has that score, which found the most
-            wrong labels in our measurements, otherwise `out-of-sample`, the second best.
+        order: `out-of-sample`, `neighbours`, `combined` or the name of a score. None takes what found the most wrong
+            labels in our measurements: `combined` where inputs are vectors, else `aum` if the run has that score, else
+            `out-of-sample`.
         top: Number of suspects; None for all.
         labels: `FILE[:KEY]` of labels known to be right. None takes the labels of the source if the run replaced them
             or made them noisy.
@@ -72,12 +78,14 @@ def find_label_issues(
     seed = c.seed if seed is None else seed
     if seed not in c.all_seeds():
         known = ", ".join(str(one) for one in c.all_seeds())
-        raise errors.UnknownName(f"seed {seed} is none of this run's seeds ({known})")
+        raise errors.UnknownName(f"seed {seed} is not a seed of this run ({known})")
     table = run.table(seed)
     given, ids = table["label"].to_numpy(), table["id"].to_pylist()
     probabilities = read_out_of_sample(run.directory.of_seed(c, seed))
     opinions = {OUT_OF_SAMPLE: doubt(probabilities, given), **_score_suspicions(run, seed)}
-    order = order or (BEST if BEST in opinions else OUT_OF_SAMPLE)
+    beside, missing = _by_neighbours(run, given, opinions[OUT_OF_SAMPLE])
+    opinions |= beside
+    order = order or next(name for name in (COMBINED, BEST, OUT_OF_SAMPLE) if name in opinions)
     if order not in opinions:
         raise unknown_name("order of suspects", order, opinions)
     actual = right_labels(run, given, ids, labels)
@@ -85,14 +93,32 @@ def find_label_issues(
     classes = run.manifest["dataset"]["classes"]
     named = [ids[position] for position in found.positions.tolist()]
     if actual is None:
-        return LabelIssues(found, order, named, classes, len(given), None, [])
+        return LabelIssues(found, order, named, classes, len(given), None, [], missing)
     wrong = actual != given
     detections, note = _detections(opinions, given, probabilities, wrong)
+    note = " ".join(filter(None, (missing, note)))
     return LabelIssues(found, order, named, classes, len(given), int(wrong.sum()), detections, note)
 
 
+def _by_neighbours(
+    run: Run, given: NDArray[np.int64], unseen: NDArray[np.float64]
+) -> tuple[dict[str, NDArray[np.float64]], str]:
+    """Return the rankings by neighbours where inputs are vectors, and what is missing if they cannot be had."""
+    c = run.configuration
+    if c.dataset == CUSTOM or len(run.manifest["dataset"]["shape"]) != 1:
+        return {}, ""
+    train = run.samples("train")
+    if not are_vectors(train, c.memory_limit_bytes):
+        return {}, ""
+    try:
+        found = neighbour_doubt(Features(input_rows(train)), given)
+    except errors.PackageMissing as problem:
+        return {}, f"Without {NEIGHBOURS} and {COMBINED} beside them: {problem}."
+    return {NEIGHBOURS: found, COMBINED: mean_rank(unseen, found)}, ""
+
+
 def label_suspicion(run: Run) -> tuple[str, NDArray[np.float64]] | None:
-    """Return the ranking that `find_label_issues` uses by default, of the first seed, from the evidence that is there.
+    """Return the best ranking that the first seed's evidence gives without a search for neighbours.
 
     Returns:
         Its name and the suspicion of every sample, high means more, shape ``[samples]``; None if there is neither the

@@ -80,9 +80,7 @@ class Pruned:
 
     @property
     def verdict(self) -> Verdict:
-        """What the retrainings say: how much can go within a point of accuracy, against random selection, in words.
-
-        `moso.analysis.verdict.verdict_of(pruned.run, tolerance)` judges by another tolerance.
+        """What the retrainings say, in words: how much can go within the tolerance, and against random selection.
 
         Raises:
             MosoError: ``nothing-to-measure`` without retrainings.
@@ -173,7 +171,7 @@ class Pruned:
 def _taking(data: Any, note: PrunedNote) -> Callable[..., Any]:
     splits = splits_of(data)
     given = look_at(splits.get("train", data), label=note["label"], as_items=note["items"], read_answers=False)
-    if given.fingerprint() != note["data"]:
+    if given.fingerprint(content=not note["augmented"]) != note["data"]:
         raise errors.DataChanged(
             f"train_set is not the data that was pruned: {given.count} samples with other content; give that data"
         )

@@ -75,7 +75,7 @@ def _compare(
     from moso.run.stages import check_own
     from moso.run.stages import compare as carry_out
 
-    job = new_job(file, out, options, settings, {"baselines": list(BASELINES)})
+    job = new_job(file, out, options, settings, {"baselines": list(BASELINES)}, dry_run)
     check_own(job, *own)
     if dry_run:
         print_plan(job, options.worker_count(job.configuration))

@@ -39,6 +39,7 @@ _HELP = {
     "match": "what retraining on fewer samples keeps equal: epochs or steps [default: as the recipe says]",
     "model": "network of the surrogates (see `moso models`) [default: convnet; bag for texts, mlp-w32 for regression]",
     "retrain_model": "network of the retrainings [default: that of the surrogates]",
+    "retrain_recipe": "recipe of the retrainings [default: --recipe; with --prove network one that fits the network]",
     "task": "what is learned: classification, regression or multi-label [default: as the data says]",
     "recipe": "training recipe: a name, or a TOML file of your own [default: one that fits the data]",
     "class_mix": "mix of classes that is kept: equal (balanced) or as-is (proportional) [default: as-is if the largest "
@@ -101,7 +102,7 @@ def _setting_flag(name: str, field: FieldInfo, panel: str) -> inspect.Parameter:
     if name in _REPEATED:
         return _flag(name, list[str], text, panel)
     annotated = {field.annotation, *getattr(field.annotation, "__args__", ())}
-    return _flag(name, next((one for one in (int, float) if one in annotated), str), text, panel)
+    return _flag(name, next((one for one in (bool, int, float) if one in annotated), str), text, panel)
 
 
 def _flag(name: str, kind: Any, text: str, panel: str) -> inspect.Parameter:
@@ -155,7 +156,7 @@ def configuration_from(
     merged = {**(defaults or {}), **given, **settings}
     if "settings" in given and "settings" in settings:
         merged["settings"] = _both(read_settings(given["settings"]), read_settings(settings["settings"]))
-    for name in ("dataset", "labels", "embedding"):
+    for name in ("dataset", "labels", "embedding", "weights", "embed"):
         if isinstance(merged.get(name), str):
             merged[name] = whole_path(merged[name])
     return Configuration.resolve(merged), None if out is None else str(out)

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from moso.cli.flags import OUTPUT, Quiet, RunArgument, option
+from moso.cli.report import Against
 
 PORT = 8123
 
@@ -18,13 +19,15 @@ def explore(
         str,
         option("--host", panel=OUTPUT, help="address to listen on; for other machines, the page's address has a token"),
     ] = "127.0.0.1",
+    against: Against = None,
     quiet: Quiet = False,
 ) -> None:
     """Look at a run of any size in a browser, until Ctrl-C."""
     from moso.report.page.server import Explorer
     from moso.results.reading import Run
 
-    with Explorer(Run.open(run), host, port) as server:
+    other = None if against is None else Run.open(against)
+    with Explorer(Run.open(run), host, port, other) as server:
         # Printed even with --quiet: without the address, which may contain a token, the page cannot be opened.
         typer.echo(server.address)
         if not quiet:

@@ -15,6 +15,7 @@ from moso.configuration.class_mix import mix_note
 from moso.report.run_views import ordered_lines
 from moso.report.text_table import TextTable
 from moso.results.reading import Run
+from moso.run.choosing import auto_path, is_trial, read_decisions
 from moso.run.job import Job
 
 
@@ -52,6 +53,9 @@ def print_summary(job: Job) -> None:
             out.print(f"all data: {line.text}")
     print_mix(job)
     print_verdict(verdict_of(Run(job.directory)))
+    _print_decisions(out, job)
+    if job.view_reason:
+        out.print(job.view_reason, soft_wrap=True)
     _print_costs(out, job)
     files = [job.directory.root / name for name in ("report.html", "selections.parquet", "scores.parquet")]
     out.print("see " + ", ".join(job.directory.named(path) for path in files if path.exists()))
@@ -71,6 +75,22 @@ def print_verdict(verdict: Verdict) -> None:
     out = console()
     for sentence in (verdict.headline, *verdict.sentences[2:]):
         out.print(sentence, soft_wrap=True)
+
+
+def _print_decisions(out: Console, job: Job) -> None:
+    """Print what `auto` took at each ratio and seed, how sure that is, and what trying candidates cost."""
+    decisions = read_decisions(job)
+    for decision in decisions:
+        out.print(decision.sentence(), soft_wrap=True)
+    if any(decision.noisy for decision in decisions):
+        out.print(
+            "auto counted held-out labels as they are, wrong ones included: true gains are larger", soft_wrap=True
+        )
+    spent = sum(seconds for piece, seconds in job.directory.seconds("score").items() if is_trial(piece))
+    if decisions:
+        out.print(
+            f"auto tried its candidates in {duration(spent)}; all of it is in {job.directory.named(auto_path(job))}"
+        )
 
 
 def _print_costs(out: Console, job: Job) -> None:

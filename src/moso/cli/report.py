@@ -15,13 +15,19 @@ MaxMegabytes = Annotated[
 ]
 
 
-def report(run: RunArgument, max_mb: MaxMegabytes = MEGABYTES, quiet: Quiet = False) -> None:
+Against = Annotated[
+    str | None,
+    option("--against", panel=OUTPUT, metavar="RUN", help="another run over the same samples, to compare with"),
+]
+
+
+def report(run: RunArgument, against: Against = None, max_mb: MaxMegabytes = MEGABYTES, quiet: Quiet = False) -> None:
     """Write report.html, a page that opens offline, from what the run has."""
     from moso.report.page.page import write_report
     from moso.results.reading import Run
 
     opened = Run.open(run)
-    path = write_report(opened, max_mb)
+    path = write_report(opened, max_mb, None if against is None else Run.open(against))
     opened.directory.push(path)
     if not quiet:
         typer.echo(opened.directory.named(path))

@@ -35,7 +35,7 @@ def run(
     from moso.results.reading import Run
     from moso.run.stages import evaluate_stage, score_stage, select_stage, train_stage
 
-    job = new_job(file, out, options, settings)
+    job = new_job(file, out, options, settings, dry_run=dry_run)
     if dry_run:
         print_plan(job, options.worker_count(job.configuration))
         return

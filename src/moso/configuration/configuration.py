@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import tomli_w
-import torch
 from pydantic import ConfigDict, ValidationError, field_validator
 
 from moso import errors
 from moso.configuration.candidates import LEAST_PARTITIONS, undecided
+from moso.configuration.device import resolve_device
 from moso.configuration.fields import (
     CUSTOM,
     FORMAT,
@@ -25,8 +25,9 @@ from moso.configuration.fields import (
     ScoringFields,
     SelectionFields,
 )
+from moso.configuration.networks import check_networks, fitting_networks, retraining_recipe
 from moso.configuration.resolved_method import ResolvedMethod, all_needs, read_settings, resolve_method
-from moso.data.sources.registry import expected_task, fitting, has_vectors
+from moso.data.sources.registry import expected_task, has_vectors
 from moso.errors import unknown_name
 from moso.evaluation.baselines import BASELINES, FEWER_STEPS
 from moso.evidence.estimators import IN_RUN
@@ -34,6 +35,7 @@ from moso.evidence_kinds.label_free_embedding import INPUTS
 from moso.evidence_kinds.registry import about_classes, needed_kinds
 from moso.methods import Method, find_method, methods
 from moso.methods.auto import AUTO, CHOSEN
+from moso.models import Start
 from moso.scores import Score
 from moso.selection import Selector, check_ratio
 from moso.selection.share import parse_share
@@ -52,7 +54,7 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
     Example:
         >>> configuration = Configuration.resolve({"dataset": "digits", "ratios": [0.5], "epochs": 3})
         >>> configuration.surrogate.epochs, configuration.partitions, configuration.methods
-        (3, 5, ('moso', 'moso-standardised', 'moso-rank'))
+        (3, 5, ('moso-rank',))
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -90,12 +92,15 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
             raise errors.FormatUnknown(
                 f"format {values['format']} is not known to this version, which reads format {FORMAT}"
             )
+        if "format" in values:
+            # A run that was written before these settings existed, or with other defaults, keeps its meaning.
+            values = {"view": "evaluation", "methods": ["moso", "moso-standardised", "moso-rank"], **values}
         shortcuts = {name: values.pop(name) for name in _SHORTCUTS if name in values}
         dataset = str(values.get("dataset", "digits"))
         _settle_task(values, dataset)
-        model, recipe = fitting(dataset)
+        model, recipe = fitting_networks(values, dataset)
         values.setdefault("model", model)
-        if has_vectors(dataset):
+        if has_vectors(dataset) or values.get("embed"):
             values.setdefault("embedding", INPUTS)
         # A file with a format was written by a run and holds its whole recipe; the named recipe may have changed since.
         named = None if "format" in values else load_recipe(str(values.setdefault("recipe", recipe)))
@@ -105,6 +110,10 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
                 raise errors.SettingInvalid(f"[{stage}] must be a table of a recipe's settings, not {table!r}")
             start = getattr(named, stage) if named is not None else written_recipe(table, f"[{stage}]")
             changes = {**table, **{name: value for name, value in shortcuts.items() if name in _BOTH}}
+            if values.get("embed") and stage == "surrogate":
+                changes.pop("augmentation", None)  # it is for pictures, and surrogates see features
+            if stage == "retraining" and named is not None:
+                start = retraining_recipe(values, dataset) or start
             if stage == "retraining" and "retrain_epochs" in shortcuts:
                 changes["epochs"] = shortcuts["retrain_epochs"]
             values[stage] = start.changed(**changes)
@@ -119,7 +128,7 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
             values["baselines"] = ()
         if values.get("estimator") == IN_RUN:
             values.setdefault("time_steps", max(1, values["surrogate"].epochs - 1))
-        values["device"] = _device(str(values.get("device", "auto")))
+        values["device"] = resolve_device(str(values.get("device", "auto")))
         configuration = cls._validated(values)
         if every:
             configuration = configuration.model_copy(update={"methods": configuration.possible_methods()})
@@ -165,11 +174,12 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
         for name in self.baselines:
             if name not in BASELINES:
                 raise unknown_name("baseline", name, BASELINES)
+        check_networks(self)
         if self.estimator == IN_RUN:
             check_in_run(self.surrogate)
         if self.risk != "train" and self.estimator != "exact":
             raise errors.SettingsConflict(
-                f"--risk {self.risk} is differentiated exactly; it does not go with estimator {self.estimator}"
+                f"risk {self.risk!r} is differentiated exactly; it does not go with estimator {self.estimator}"
             )
         if self.view == "training" and (self.estimator == IN_RUN or self.shard_size):
             other = (
@@ -178,12 +188,17 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
             raise errors.SettingsConflict(f"view = 'training' does not go with {other}; leave one of the two out")
         if self.shard_size and (self.estimator != "exact" or self.risk != "train"):
             raise errors.SettingsConflict(
-                f"shard_size = {self.shard_size} splits the exact scoring by the training risk; leave --shard-size out "
+                f"shard_size = {self.shard_size} splits the exact scoring by the training risk; leave it out "
                 f"with estimator {self.estimator!r} and risk {self.risk!r}"
+            )
+        if self.rounds > 1 and (self.estimator == IN_RUN or self.shard_size or self.probes or AUTO in self.methods):
+            raise errors.SettingsConflict(
+                f"rounds = {self.rounds}: later rounds score samples that were not trained on, one method at a time; "
+                "leave estimator 'in-run', shard_size, probes and method 'auto' out"
             )
         if self.risk != "train" and self.probes:
             raise errors.SettingsConflict(
-                f"probes = {self.probes}: only the training risk has a self term to probe; leave --probes out"
+                f"probes = {self.probes}: only the training risk has a self term to probe; leave it out"
             )
 
     def to_toml(self) -> str:
@@ -275,7 +290,7 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
         if score is not None and score.least_epochs > self.surrogate.epochs:
             return (
                 f"score {score.name!r} compares epochs and needs at least {score.least_epochs}, but surrogates are "
-                f"trained for {self.surrogate.epochs}; give --epochs"
+                f"trained for {self.surrogate.epochs}; train longer (epochs)"
             )
         return choice.problem()
 
@@ -293,6 +308,16 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
         if not found:
             raise errors.MethodImpossible(f"no method goes with selector {', '.join(self.selectors)} here; name others")
         return found
+
+    @property
+    def start(self) -> Start:
+        """The weights that the network of `model` starts from (with `embed`, that network), and what of it moves."""
+        return Start(self.pretrained, self.weights, self.train)
+
+    @property
+    def retrained_network(self) -> str:
+        """The name of the network that is retrained on kept samples."""
+        return self.retrain_model or (self.embed if self.prove == "network" else self.model)
 
     @property
     def early_epoch(self) -> int:
@@ -340,38 +365,3 @@ def _settle_task(values: dict[str, Any], dataset: str) -> None:
     else:
         task = find_task(str(values["task"])) if "task" in values else expected_task(dataset)
         values |= {"task": task.name, "by_class": task.by_class}
-
-
-def _device(name: str) -> str:
-    if name == "auto":
-        if torch.cuda.is_available():
-            return "cuda"
-        return "mps" if torch.backends.mps.is_available() else "cpu"
-    _known_device(name)
-    return name
-
-
-def _known_device(name: str) -> torch.device:
-    try:
-        return torch.device(name)
-    except RuntimeError as problem:
-        raise errors.UnknownName(f"device {name!r} is not known; use cpu, cuda, cuda:1 or mps") from problem
-
-
-def available_device(name: str) -> torch.device:
-    """Return the device of this name if this machine has it.
-
-    The check is not part of `resolve`, because the machine that leads a run may lack the devices of its workers.
-
-    Raises:
-        MosoError: ``unknown-name``, ``device-unavailable``.
-
-    Example:
-        >>> available_device("cpu")
-        device(type='cpu')
-    """
-    device = _known_device(name)
-    there = {"cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}.get(device.type, 1)
-    if (device.index or 0) >= there:
-        raise errors.DeviceUnavailable(f"device {name!r} is not available on this machine")
-    return device

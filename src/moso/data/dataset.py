@@ -31,6 +31,8 @@ class DataSet:
         clean_labels: Labels of the source, shape `[train]`, if they were replaced or made noisy.
         noisy: Which samples drew a new label at random, shape `[train]`; some drew their own label again.
         validation: Validation split, if there is one.
+        original: The data set that inputs were computed from, if they are features; its samples are the same, in the
+            same order.
     """
 
     name: str
@@ -39,6 +41,7 @@ class DataSet:
     clean_labels: NDArray[np.int64] | None = None
     noisy: NDArray[np.bool_] | None = None
     validation: Samples | None = None
+    original: "DataSet | None" = None
 
     @property
     def task(self) -> Task:
@@ -231,12 +234,12 @@ def _check(name: str, splits: dict[str, StoredSamples]) -> None:
         if samples.shape != train.shape:
             raise errors.ShapeMismatch(
                 f"training inputs of {name} have shape {train.shape} but {split} inputs {samples.shape}; "
-                "give --resize PIXELS if they are images"
+                "give resize if they are images"
             )
         if samples.task.classes != train.task.classes:
             raise errors.ClassesMismatch(f"the {split} split of {name} has other classes than the training split")
         if samples.task.outputs != train.task.outputs:
             raise errors.ClassesMismatch(
-                f"the {split} split of {name} has {samples.task.outputs} targets a sample, the training split "
+                f"the {split} split of {name} has {samples.task.outputs} targets per sample, the training split "
                 f"{train.task.outputs}"
             )

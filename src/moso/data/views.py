@@ -19,6 +19,7 @@ from moso import errors
 from moso.batch import Batch, Item
 from moso.columns import Array
 from moso.data.augment import Augmentation, pad_crop, resized_crop, resized_crop_draws
+from moso.data.mapped import MappedReader, expecting
 from moso.data.readers import Reader
 from moso.randomness import generator, reseed, seeded
 from moso.tasks import Loss
@@ -163,6 +164,28 @@ class StoredView:
 
 
 @dataclass(frozen=True)
+class TurnView:
+    """Fixed views of the same samples that take turns: epoch e is seen through view e modulo their number."""
+
+    views: tuple[StoredView, ...]
+
+    @property
+    def streamed(self) -> bool:
+        """Whether inputs are decoded when read, so that loader workers are worthwhile."""
+        return self.views[0].streamed
+
+    def __len__(self) -> int:
+        return len(self.views[0])
+
+    def __getitem__(self, position: int) -> tuple[torch.Tensor, Any]:
+        return self.views[0][position]
+
+    def batch(self, positions: NDArray[np.int64], epoch: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the inputs and answers at these positions, as the view of this epoch has them."""
+        return self.views[epoch % len(self.views)].batch(positions)
+
+
+@dataclass(frozen=True)
 class ItemView:
     """A view of the user's dataset; with a seed, its random draws are addressed by epoch and sample."""
 
@@ -284,9 +307,11 @@ class _Batches(Dataset[Batch]):
 
 def load(view: View, plan: Sequence[NDArray[np.int64]], epoch: int = 0, workers: int = 0) -> Iterator[Batch]:
     """Return an iterator over the batches of a plan, in order; `workers` processes read streamed views ahead."""
-    batches = _Batches(view, plan, epoch)
     if workers == 0 or not view.streamed:
-        return (batches[number] for number in range(len(plan)))
+        reader = view.reader if isinstance(view, StoredView) else None
+        wanted = expecting(reader, plan) if isinstance(reader, MappedReader) else plan
+        return (view.batch(positions, epoch) for positions in wanted)
+    batches = _Batches(view, plan, epoch)
     # A DataLoader without a generator draws its seed from the global one, which would change the user's next draw. The
     # default start method in a spawned process is spawn, which would import everything again for every epoch.
     method = "fork" if sys.platform == "linux" else None

@@ -81,7 +81,7 @@ class RunSettings(Protocol):
 
     @property
     def view(self) -> str:
-        """The view of samples for scoring: `evaluation` or `training`."""
+        """The view of samples for scoring: `evaluation` or `training` (`auto` until the network is known)."""
 
     @property
     def embedding(self) -> str:
@@ -90,6 +90,10 @@ class RunSettings(Protocol):
     @property
     def probes(self) -> int:
         """The number of probes of the adjoint."""
+
+    @property
+    def window(self) -> float:
+        """The share of the updates, the last ones, that the adjoint differentiates."""
 
 
 class SeedRun(Protocol):

@@ -11,7 +11,6 @@ from PIL import Image
 
 from moso import errors
 from moso.configuration import CUSTOM, Configuration
-from moso.data.dataset import DataSet, open_dataset
 from moso.data.images import EncodedReader
 from moso.data.samples import StoredSamples
 from moso.data.sources.features import original_name
@@ -23,8 +22,8 @@ class Originals:
 
     Example:
         >>> originals = Originals.open(Configuration.resolve({"dataset": "digits"}))
-        >>> originals.picture(0).size, originals.class_name(0), originals.encoded(0) is None
-        ((8, 8), '0', True)
+        >>> originals.picture(0).size, originals.encoded(0) is None
+        ((8, 8), True)
     """
 
     def __init__(self, samples: StoredSamples) -> None:
@@ -65,10 +64,6 @@ class Originals:
             )
         return found
 
-    def class_name(self, sample_id: int | str) -> str:
-        """Return the class name of a sample."""
-        return self.samples.classes[int(self.samples.labels[self.position(sample_id)])]
-
     def picture(self, sample_id: int | str) -> Image.Image | None:
         """Return the image of a sample in its original size, or None if samples are not images."""
         return self.samples.picture(self.position(sample_id))
@@ -81,21 +76,3 @@ class Originals:
         """Return the file or the bytes that a sample is decoded from, or None if it is not encoded."""
         reader = self.samples.reader
         return reader.encoded(self.position(sample_id)) if isinstance(reader, EncodedReader) else None
-
-
-def load_data(configuration: Configuration) -> DataSet:
-    """Open the data set of a configuration."""
-    c = configuration
-    return open_dataset(
-        c.dataset,
-        task=c.task,
-        resize=c.resize,
-        on_broken=c.on_broken,
-        labels=c.labels,
-        label_noise=c.label_noise,
-        seed=c.seed,
-        test_share=c.test_share,
-        memory_limit=c.memory_limit_bytes,
-        validation=c.validation,
-        validation_share=c.validation_share,
-    )

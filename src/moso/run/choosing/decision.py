@@ -104,6 +104,11 @@ def tried_from(
     return Tried(name, score, selector, settings, folds, difference.value, low, high, is_finalist)
 
 
+def auto_path(job: Job) -> Path:
+    """Return the path of the file with all decisions of a run."""
+    return job.directory.root / _ALL
+
+
 def decision_path(job: Job, seed: int, ratio: float) -> Path:
     """Return the path of the decision for a seed and ratio."""
     return trials_folder(job, seed, ratio) / _FILE
@@ -116,7 +121,7 @@ def write_decision(job: Job, decision: Decision) -> None:
 
 def write_decisions_view(job: Job) -> None:
     """Write `auto.json`: all decisions of the run."""
-    write_json(job.directory.root / _ALL, {"decisions": [asdict(one) for one in read_decisions(job)]})
+    write_json(auto_path(job), {"decisions": [asdict(one) for one in read_decisions(job)]})
 
 
 def read_decision(job: Job, seed: int, ratio: float) -> Decision:

@@ -8,20 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moso.configuration.candidates import Candidate, candidates
-from moso.data.views import load, split_evenly
+from moso.data.input_rows import are_vectors, input_rows
 from moso.evidence_kinds import EvidenceKind
 from moso.evidence_kinds.cross_terms import CROSS_TERMS_ALL
 from moso.run.job import Job
 from moso.run.seed_evidence import SeedEvidence
 from moso.selection import select
-from moso.training.two_views import inputs_of
 
 T = TypeVar("T")
 # The share of the training data that is held out at once, roughly.
 HELD_OUT = 0.2
 # Above this ratio of the largest class to the smallest, equal numbers and equal shares of classes are two candidates.
 _UNEQUAL = 1.5
-_BATCH = 4096
 
 
 def folds(partitions: int) -> list[tuple[int, ...]]:
@@ -58,8 +56,7 @@ class EvidenceWithout(SeedEvidence):
 
 def has_vectors(job: Job) -> bool:
     """Return whether inputs are vectors that fit the memory limit of the run."""
-    train, limit = job.data.train, job.configuration.memory_limit_bytes
-    return len(train.shape) == 1 and train.vocabulary is None and 4 * len(train) * train.shape[0] <= limit
+    return are_vectors(job.data.train, job.configuration.memory_limit_bytes)
 
 
 def possible_candidates(job: Job) -> list[Candidate]:
@@ -100,7 +97,7 @@ def kept_samples(
         seed=seed,
         labels=None if evidence.labels is None else evidence.labels[among],
         ids=train.ids.to_numpy(zero_copy_only=False)[among],
-        features=_input_rows(evidence.job, among) if candidate.on_inputs else None,
+        features=input_rows(train, among) if candidate.on_inputs else None,
         hard=hard,
         min_per_class=choice.min_per_class,
         settings=choice.settings.model_dump(),
@@ -108,14 +105,3 @@ def kept_samples(
         always_drop=() if drop is None else np.searchsorted(among, drop),
     )
     return among[kept]
-
-
-def _input_rows(job: Job, positions: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Return the inputs of samples as the networks meet them, shape ``[positions, width]``."""
-    train = job.data.train
-    rows, start = np.empty((len(positions), *train.shape), dtype=np.float32), 0
-    for batch in load(train.evaluation_view(), split_evenly(positions, _BATCH), 0, 0):
-        found = inputs_of(batch).float().cpu().numpy()
-        rows[start : start + len(found)] = found
-        start += len(found)
-    return rows

@@ -74,7 +74,6 @@ class PruneSettings(TypedDict, total=False):
     baselines: Sequence[str] | None
     tolerance: float | None
     settings: Mapping[str, Mapping[str, Any]] | None
-    tolerance: float | None
     seed: int | None
     seeds: int | None
     threads: int | None
@@ -183,7 +182,6 @@ class PruneConfig:
     baselines: Sequence[str] | None = None
     tolerance: float | None = None
     settings: Mapping[str, Mapping[str, Any]] | None = None
-    tolerance: float | None = None
     seed: int | None = None
     seeds: int | None = None
     threads: int | None = None

@@ -8,7 +8,8 @@ import typer
 from moso import errors
 from moso.cli.configuration_flags import RunSettings, option_of
 from moso.cli.executor_options import ExecutorOptions
-from moso.cli.flags import SELECTION, DryRun, option, with_flags
+from moso.cli.flags import DryRun, option, with_flags
+from moso.cli.panels import SELECTION
 from moso.cli.run import Out
 
 if TYPE_CHECKING:

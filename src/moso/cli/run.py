@@ -7,7 +7,8 @@ import typer
 
 from moso.cli.configuration_flags import RunSettings
 from moso.cli.executor_options import ExecutorOptions
-from moso.cli.flags import OUTPUT, DryRun, option, with_flags
+from moso.cli.flags import DryRun, option, with_flags
+from moso.cli.panels import OUTPUT
 
 ConfigArgument = Annotated[
     Path | None,

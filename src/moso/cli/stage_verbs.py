@@ -5,7 +5,8 @@ from typing import Annotated
 import typer
 
 from moso.cli.executor_options import ExecutorOptions
-from moso.cli.flags import PROOF, Quiet, RunArgument, option, with_flags
+from moso.cli.flags import Quiet, RunArgument, option, with_flags
+from moso.cli.panels import PROOF
 from moso.cli.selection_options import Methods, SelectionOptions, Selectors
 
 Tolerance = Annotated[

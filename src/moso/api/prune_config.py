@@ -127,7 +127,6 @@ class PruneConfig:
         baselines: What is retrained beside the methods at equal cost: `rs2`, `full-fewer-steps`.
         tolerance: Points that pruning may cost, overall and in any class, to count as free in the verdict.
         settings: Settings of selectors and scores by name, such as ``{"coverage": {"cut": 0.2}}``.
-        tolerance: Points that pruning may cost in the verdict, overall and in the worst class; 1 by default.
         seed: First seed.
         seeds: Number of seeds; each repeats the whole pipeline. 1 by default.
         threads: Threads per partition or retraining.

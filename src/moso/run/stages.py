@@ -120,13 +120,14 @@ def train_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = ()) ->
     _train(job, executor, all_needs(find_choices(job, choices)))
 
 
-def score_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = ()) -> None:
+def score_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = (), ratios: Sequence[float] = ()) -> None:
     """Collect the evidence that these choices need and write their scores for all seeds.
 
     Args:
         job: The job of the run.
         executor: Runs the pieces.
         choices: Methods and selectors; none stands for those of the run.
+        ratios: Shares of samples to remove at which `auto` tries candidates; none stands for those of the run.
     """
     chosen = find_choices(job, choices)
     gather(job, executor, all_needs(chosen))
@@ -136,7 +137,7 @@ def score_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = ()) ->
         if goes_in_rounds(job, choice):
             _later_rounds(job, executor, choice)
     if any(choice.method == AUTO for choice in chosen):
-        choose_methods(job, partial(_perform, job, executor, "score"), job.configuration.ratios)
+        choose_methods(job, partial(_perform, job, executor, "score"), ratios or job.configuration.ratios)
         job.directory.push()
 
 

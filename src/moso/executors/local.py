@@ -3,6 +3,7 @@
 import multiprocessing
 import multiprocessing.connection
 import os
+import signal
 import threading
 import time
 from collections import deque
@@ -125,6 +126,8 @@ class _Worker:
 
 def _begin_worker(messages: "multiprocessing.Queue[Any]") -> None:
     _Worker.messages = messages
+    # Ctrl-C reaches all processes of a terminal: a worker ends without a traceback, and its parent says what happened.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     parent = multiprocessing.parent_process()
     assert parent is not None
     threading.Thread(target=_die_with, args=(parent.sentinel,), daemon=True).start()

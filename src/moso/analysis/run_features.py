@@ -15,6 +15,10 @@ NO_FEATURES = (
     "Comparing samples needs features, which are recorded where a method uses them, for example "
     "moso score RUN --method moderate."
 )
+NO_FEATURES_IN_MEMORY = (
+    "Comparing samples needs features. This run was made from data in memory: it has features if moso.prune was given a "
+    "method that uses them, such as moderate."
+)
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,9 @@ def run_features(run: Run) -> RunFeatures | str:
 
 def _inputs(run: Run) -> RunFeatures | str:
     c, described = run.configuration, run.manifest["dataset"]
-    if c.dataset == CUSTOM or len(described["shape"]) != 1 or described.get("vocabulary") is not None:
+    if c.dataset == CUSTOM:
+        return NO_FEATURES_IN_MEMORY
+    if len(described["shape"]) != 1 or described.get("vocabulary") is not None:
         return NO_FEATURES
     try:
         train, test = run.samples("train"), run.samples("test") if described["test"] else None

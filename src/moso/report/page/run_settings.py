@@ -51,7 +51,7 @@ def settings(run: Run) -> list[tuple[str, Rows]]:
     data += [(name, str(value)) for name, value in (("labels from", c.labels), ("resized to", c.resize)) if value]
     method = [
         ("surrogate's network", c.model),
-        ("retrained network", c.retrain_model or c.model),
+        ("retrained network", c.retrained_network),
         ("partitions", str(c.partitions)),
         ("time steps", f"{c.time_steps}, {c.sampling}"),
         ("form of the score", c.form),

@@ -16,8 +16,8 @@ NO_FEATURES = (
     "moso score RUN --method moderate."
 )
 NO_FEATURES_IN_MEMORY = (
-    "Comparing samples needs features. This run was made from data in memory: it has features if moso.prune was given a "
-    "method that uses them, such as moderate."
+    "Comparing samples needs features. This run was made from data in memory: it has features if moso.prune was given "
+    "a method that uses them, such as moderate."
 )
 
 

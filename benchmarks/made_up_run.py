@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from moso.configuration import Configuration
-from moso.configuration.configuration import FORMAT
+from moso.configuration.fields import FORMAT
 from moso.data.readers import MEMORY_LIMIT_BYTES
 from moso.data.sources.registry import open_source
 from moso.evidence import StepTerms, terms_path, write_terms

@@ -38,7 +38,7 @@ export function selectionBar(model: Model): HTMLElement {
 
   const options = (): void => {
     const method = model.method;
-    const inPage = method?.score ? model.about.in_page : [];
+    const inPage = method?.score && method.in_page !== false ? model.about.in_page : [];
     const own = [...new Set(model.about.selections.filter((one) => one.method === method?.name).map((one) => one.key))];
     const selectors = [
       ...inPage.map((name) => ({ value: name, text: name, group: "at any ratio" })),

@@ -91,6 +91,11 @@ export function section(title: string, ...children: Child[]): HTMLElement {
   return h("section", { class: "card" }, h("h2", {}, title), ...children);
 }
 
+/** A name, and what it means for whoever points at it. */
+export function explained(name: string, meaning = ""): HTMLElement {
+  return h("span", { title: meaning || null, class: meaning ? "explained" : null }, name);
+}
+
 /** A text whose numbers stay on one line with their per cent sign. */
 export function kept(text: string): string {
   return text.replace(/(\d) %/g, "$1\u00a0%");

@@ -9,6 +9,7 @@ import { InFile, Served } from "./source";
 import { themeButton } from "./theme";
 import type { About } from "./types";
 import { ClassesView } from "./views/classes";
+import { CompareView } from "./views/compare";
 import { IssuesView } from "./views/issues";
 import { MapView } from "./views/map";
 import { MethodsView } from "./views/methods";
@@ -35,6 +36,7 @@ const views: View[] = [
   new ClassesView(model, show),
   new MethodsView(model, show),
   trainingView(model),
+  ...(about.against && model.count ? [new CompareView(model, about.against, show)] : []),
 ];
 const panes = views.map((view) => h("main", { id: `view-${view.name}`, hidden: true }, view.element));
 const links = views.map((view) => h("a", { href: `#${view.name}` }, view.title));

@@ -189,7 +189,7 @@ export class Model {
 
   /** Whether a pair is computed here, at any ratio; otherwise only what the run selected is there. */
   inPage(method: Method | undefined, selector: string): boolean {
-    return !!method?.score && this.about.in_page.includes(selector);
+    return !!method?.score && method.in_page !== false && this.about.in_page.includes(selector);
   }
 
   /** The order in which a score and a selector keep samples; without those decided by hand. */

@@ -63,6 +63,19 @@ export interface Method {
   score: string | null;
   selector: string;
   description: string;
+  /** False where its selections cannot be computed from this page's labels: another run's, with other labels. */
+  in_page?: boolean;
+}
+
+/** Another run over the same samples. */
+export interface Against {
+  name: string;
+  labels_differ: number;
+  same_test: boolean;
+  /** Settings that differ: name, here, there. */
+  settings: [string, string, string][];
+  rows: { name: string; ratio: number; own: string; other: string; difference: string; verdict: string }[];
+  note: string;
 }
 
 /** Rows of k, mean, lowest, highest. */
@@ -147,6 +160,7 @@ export interface About {
     across?: number;
     type?: string;
   };
+  against?: Against;
   columns: Record<string, ColumnInfo>;
   left_out: string[];
 }

@@ -18,12 +18,16 @@ if TYPE_CHECKING:
     from moso.data import Samples, View
     from moso.data.views import Collate
     from moso.errors import MosoError
+    from moso.evaluation.standings import RetrainingRow
     from moso.evidence import Dynamics, Estimator, Recorder, Trajectory, TrajectoryPoint
+    from moso.evidence.recorder import Attachment
     from moso.gradients import Loss, Risk, SampleRisk
+    from moso.integrations.scikit_learn import MosoSelector
     from moso.methods import Method
     from moso.progress import Progress
     from moso.results import Run
     from moso.results.directory import RunDirectory
+    from moso.results.manifest import Manifest
     from moso.results.selections import Selection
     from moso.scores import Score
     from moso.selection import Keep, Selector, select, select_stream
@@ -47,12 +51,16 @@ _HOMES = {
     **dict.fromkeys(("Samples", "View"), "moso.data"),
     "Collate": "moso.data.views",
     "MosoError": "moso.errors",
+    "RetrainingRow": "moso.evaluation.standings",
     **dict.fromkeys(("Dynamics", "Estimator", "Recorder", "Trajectory", "TrajectoryPoint"), "moso.evidence"),
+    "Attachment": "moso.evidence.recorder",
     **dict.fromkeys(("Loss", "Risk", "SampleRisk"), "moso.gradients"),
+    "MosoSelector": "moso.integrations.scikit_learn",
     "Method": "moso.methods",
     "Progress": "moso.progress",
     "Run": "moso.results",
     "RunDirectory": "moso.results.directory",
+    "Manifest": "moso.results.manifest",
     "Selection": "moso.results.selections",
     "Score": "moso.scores",
     **dict.fromkeys(("Keep", "Selector", "select", "select_stream"), "moso.selection"),
@@ -72,6 +80,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Attachment",
     "Classification",
     "Collate",
     "Configuration",
@@ -79,8 +88,10 @@ __all__ = [
     "Estimator",
     "Keep",
     "Loss",
+    "Manifest",
     "Method",
     "MosoError",
+    "MosoSelector",
     "MultiLabel",
     "OwnTask",
     "PerSample",
@@ -89,6 +100,7 @@ __all__ = [
     "Pruned",
     "Recorder",
     "Regression",
+    "RetrainingRow",
     "Risk",
     "Run",
     "RunDirectory",
@@ -112,11 +124,13 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'moso' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
-    return value
+if not TYPE_CHECKING:  # type checkers would take every name for one of ours
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'moso' has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+        return value
 
 
 def __dir__() -> list[str]:

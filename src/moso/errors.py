@@ -297,15 +297,19 @@ class PluginBroken(MosoError):
 
 
 class NotARun(MosoError):
-    """The directory is no run directory, or is not empty; use another --out."""
+    """The directory is no run directory, or is not empty; use another directory."""
 
 
 class RunDiffers(MosoError):
-    """The directory holds another run or training; use another --out, or delete it."""
+    """The directory holds another run or training; use another directory, or delete it."""
+
+
+class RunsIncomparable(MosoError):
+    """Two runs are not over the same samples; compare runs of the same data."""
 
 
 class RunLocked(MosoError):
-    """Another process works in this run directory, or took it over; wait for it or use another --out."""
+    """Another process works in this run directory, or took it over; wait for it or use another directory."""
 
 
 class FormatUnknown(MosoError):

@@ -146,16 +146,16 @@ def test_the_library_takes_a_validation_set_or_a_function():
     assert np.corrcoef(kept.scores, again.scores)[0, 1] > 0.3
     own = moso.prune((images, labels), risk=lambda net: sum(p.square().sum() for p in net.parameters()), **given)
     assert own.scores.shape == (40,)
-    with refusal("setting-missing", "--risk"):
+    with refusal("setting-missing", "risk"):
         moso.prune((images, labels), risk="validation", **given)
 
 
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"risk": "validation", "estimator": "sketched"}, ("settings-conflict", "--risk")),
-        ({"risk": "validation", "probes": 2}, ("settings-conflict", "--probes")),
-        ({"risk": "validation", "methods": ["grand-steps"]}, ("method-impossible", "--risk")),
+        ({"risk": "validation", "estimator": "sketched"}, ("settings-conflict", "risk")),
+        ({"risk": "validation", "probes": 2}, ("settings-conflict", "probes")),
+        ({"risk": "validation", "methods": ["grand-steps"]}, ("method-impossible", "risk")),
         (
             {"methods": ["moso-adjoint"], "surrogate": {"precision": "bfloat16"}},
             ("method-impossible", "moso-adjoint", "float32"),
@@ -170,7 +170,7 @@ def test_what_does_not_go_together_is_refused(settings, told):
 
 def test_no_validation_set_is_one_sentence(small_run):
     for risk, told in (
-        ("validation", ("setting-missing", "--validation")),
+        ("validation", ("setting-missing", "validation")),
         ("own", ("settings-conflict", "moso.prune")),
     ):
         with refusal(*told):

@@ -11,12 +11,12 @@ from sklearn.metrics import roc_auc_score
 import moso
 from moso.analysis.label_issues import find_label_issues, right_labels
 from moso.configuration import Configuration
-from moso.errors import MosoError
 from moso.evidence import read_out_of_sample
 from moso.executors import InProcess
 from moso.report.suspects.suspects_files import headline, write_suspects
 from moso.run import Job
 from moso.run.stages import begin, gather, score_stage, train_stage
+from refusals import refusal
 
 HOSTILE = "<script>alert(1)<" + "script>"
 
@@ -118,7 +118,7 @@ def test_labels_known_to_be_right_can_be_given(noisy, tmp_path):
     np.save(tmp_path / "noisy.npy", everything)
     assert find_label_issues(noisy, labels=str(tmp_path / "noisy.npy")).wrong == find_label_issues(noisy).wrong
     np.save(tmp_path / "short.npy", everything[:9])
-    with pytest.raises(MosoError, match="9 labels but the data set has 1797"):
+    with refusal("length-mismatch", 9, 1797):
         find_label_issues(noisy, labels=str(tmp_path / "short.npy"))
 
 
@@ -132,11 +132,11 @@ def test_without_the_truth_there_are_suspects_and_no_detection(tmp_path):
 
 
 def test_what_cannot_be_asked_is_one_sentence(noisy, tmp_path):
-    with pytest.raises(MosoError, match="unknown order of suspects 'mosso'; nearest: moso"):
+    with refusal("unknown-name", "mosso", "moso"):
         find_label_issues(noisy, order="mosso")
-    with pytest.raises(MosoError, match=r"seed 7 is none of this run's seeds \(0\)"):
+    with refusal("unknown-name", 7, "(0)"):
         find_label_issues(noisy, seed=7)
-    with pytest.raises(MosoError, match="no out-of-sample predictions"):
+    with refusal("evidence-missing"):
         find_label_issues(scored(tmp_path / "without", predictions=False, epochs=2, model="mlp-w8"))
 
 

@@ -15,6 +15,7 @@ from moso.run.evidence_pieces import ScorePartition
 from moso.run.heartbeat import heartbeat, running
 from moso.run.pieces import perform
 from moso.run.stages import begin, score_stage, train_stage
+from refusals import refusal
 
 
 def standing(directory: RunDirectory) -> dict[str, object]:
@@ -128,7 +129,7 @@ def test_status_as_json_says_everything(small_run):
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path):
-    with pytest.raises(MosoError, match="not a run directory"):
+    with refusal("not-a-run", "run.toml"):
         status(RunDirectory(tmp_path))
 
 

@@ -233,7 +233,7 @@ def test_diabetes_is_pruned_and_proved(tmp_path):
     )  # fmt: skip
     assert len(pruned.kept) == 216
     assert not pruned.run.configuration.by_class
-    (selection,) = pruned.run.selections()
+    selection = next(one for one in pruned.run.selections() if one.method == "moso-rank")
     assert selection.selector == "top"
     # Nothing but the highest scores.
     assert pruned.scores[pruned.kept].min() >= np.delete(pruned.scores, pruned.kept).max()
@@ -331,12 +331,12 @@ def test_what_is_not_certain_is_asked_in_one_sentence():
     broken = np.where(np.arange(40) == 3, np.nan, targets)
     with pytest.raises(MosoError, match="target of sample 3 is missing or infinite"):
         moso.prune((inputs, broken), ratio=0.5, model="mlp-w8", loss=moso.squared_error, **FAST)
-    with pytest.raises(MosoError, match="there are 40 inputs but 39 targets"):
+    with pytest.raises(MosoError, match="there are 40 inputs but 39"):
         moso.score(nn.Linear(10, 1), (inputs, targets[:39]), [({}, 0.1)], loss=moso.squared_error)
     with pytest.raises(MosoError, match="all 10 test targets are equal"):
         moso.prune(
             (inputs, targets), ratio=0.5, model="mlp-w8", loss=moso.squared_error,
             test_set=(inputs[:10], np.ones(10, dtype=np.float32)), **FAST,
         )  # fmt: skip
-    with pytest.raises(MosoError, match=r"not \(input, label\) pairs; give labels="):
+    with pytest.raises(MosoError, match=r"not \(input, label\) pairs .* give labels="):
         moso.prune([{"row": row} for row in inputs], ratio=0.5, model="mlp-w8", **FAST)

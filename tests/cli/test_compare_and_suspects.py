@@ -110,7 +110,7 @@ def test_an_own_score_without_a_hard_end_is_refused_before_training(refused, tmp
 def test_names_of_ours_are_not_given_away(refused, tmp_path):
     np.save(tmp_path / "scores.npy", np.arange(1438.0))
     flags = [*SMALL, "--seeds", "1", "--method", "moso", "--out", str(tmp_path / "run"), "--quiet"]
-    assert "is the name of something of moso's own" in refused("compare", *flags, "--scores", "rs2=scores.npy")
+    assert "is a name of moso's own" in refused("compare", *flags, "--scores", "rs2=scores.npy")
 
 
 def test_what_belongs_to_a_new_comparison_is_refused_for_a_finished_one(refused, compared, tmp_path):
@@ -144,7 +144,7 @@ def test_runs_without_suspects_are_refused(refused, done, compared, tmp_path):
     flags = [*SMALL, "--seeds", "1", "--method", "moso", "--quiet"]
     done("train", *flags, "--partitions", "1", "--out", str(tmp_path / "one"))
     done("score", str(tmp_path / "one"), "--quiet", "--workers", "1")
-    assert "give --partitions 2 or more" in refused("suspects", str(tmp_path / "one"))
+    assert "2 partitions or more" in refused("suspects", str(tmp_path / "one"))
     done("train", *flags, "--dataset", "diabetes", "--out", str(tmp_path / "numbers"))
     done("score", str(tmp_path / "numbers"), "--quiet", "--workers", "1")
     assert "have no classes" in refused("suspects", str(tmp_path / "numbers"))

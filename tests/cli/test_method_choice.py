@@ -211,10 +211,10 @@ def test_lists_of_ones_own_are_selections(run, tmp_path, form):
     [
         (np.zeros(7), "--scores", "has 7 scores for 1438 samples"),
         (np.full(SAMPLES, np.nan), "--scores", "has no finite score for sample"),
-        (np.zeros((SAMPLES, 2)), "--scores", "a score is one number a sample"),
+        (np.zeros((SAMPLES, 2)), "--scores", "a score is one number per sample"),
         (np.array([0, 1, 1]), "--indices", "names 1 samples twice"),
         (np.array([0, SAMPLES]), "--indices", "keeps position 1438, but there are 1438 samples"),
-        (np.zeros(0, dtype=int), "--indices", "keeps nothing"),
+        (np.zeros(0, dtype=int), "--indices", "keeps no sample"),
         (np.zeros(3), "--indices", "a list is positions, or true and false for every sample"),
     ],
 )
@@ -236,7 +236,7 @@ def test_tables_of_ones_own_must_fit_the_data(refused, run, tmp_path):
     assert "has 2 columns of numbers" in refused(*own("two.parquet"))
     assert "is not an .npy, .parquet or .csv file" in refused(*own("notes.md"))
     assert "cannot be read" in refused(*own("gone.npy"))
-    assert "is the name of something of moso's own" in refused(*own("fine.npy")[:-1], "moso")
-    assert "is no name" in refused(*own("fine.npy")[:-1], "a/b")
+    assert "is a name of moso's own" in refused(*own("fine.npy")[:-1], "moso")
+    assert "is not a valid name" in refused(*own("fine.npy")[:-1], "a/b")
     assert "needs a name of its own" in refused(*own("fine.npy")[:-2])
     assert "--hard up must be high or low" in refused(*own("fine.npy"), "--hard", "up")

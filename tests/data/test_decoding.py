@@ -73,7 +73,7 @@ def test_unequal_sizes_name_two_images_and_the_way_out(class_folder: Path, make_
 def test_splits_of_unequal_size_are_refused(class_folder: Path, make_image):
     for path in (class_folder / "val").rglob("*.png"):
         make_image(path, size=(9, 9))
-    with refusal("shape-mismatch", "(3, 8, 8)", "(3, 9, 9)", "--resize"):
+    with refusal("shape-mismatch", "(3, 8, 8)", "(3, 9, 9)", "resize"):
         open_dataset(f"folder:{class_folder}")
 
 

@@ -161,7 +161,7 @@ def test_an_empty_dataset_is_refused():
 def test_pictures_are_needed_to_augment():
     features = StoredSamples.from_arrays(np.zeros((4, 3)), [0, 1, 0, 1])
     for augmentation in AUGMENTATIONS[1:]:
-        with refusal("pictures-required", "--augmentation"):
+        with refusal("pictures-required", "augmentation"):
             features.training_view(augmentation, 0).batch(np.arange(4))
 
 

@@ -163,7 +163,7 @@ def test_what_makes_no_sense_is_refused():
     model, view, point = problem()
     with refusal("unknown-name", "guess"):
         step_terms(model, point, view, np.arange(COUNT), estimator="guess")
-    with refusal("settings-conflict", "--estimator", "moso.prune"):
+    with refusal("settings-conflict", "estimator", "moso.prune"):
         Estimator("in-run")
     with refusal("setting-invalid", "mean_share"):
         Estimator("subsampled", mean_share=0.0)

@@ -104,7 +104,7 @@ def test_the_training_step_is_what_it_would_be_without(name):
 @pytest.mark.parametrize("name", sorted(SLOW))
 def test_a_parameter_that_cannot_be_seen_is_refused_by_name(name):
     model, inputs, labels = made(name)
-    with refusal("model-unsuitable", "layers.0.attention.in_proj_weight", "--estimator"):
+    with refusal("model-unsuitable", "layers.0.attention.in_proj_weight", "estimator"):
         TrainingStepProducts(model.train(), cross_entropy, (inputs, labels))
 
 

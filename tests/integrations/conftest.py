@@ -4,10 +4,7 @@ import pytest
 
 from moso.models.compat import prepare_torchvision
 
-
-@pytest.fixture(scope="session", autouse=True)
-def whole_torchvision():
-    prepare_torchvision()  # transformers and Lightning import a whole torchvision, or none
+prepare_torchvision()  # transformers and Lightning import a whole torchvision, or none
 
 
 @pytest.fixture

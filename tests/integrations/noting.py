@@ -1,9 +1,9 @@
-"""Optimisers that note what they do themselves: an oracle inside of any framework's loop, without hooks or callbacks."""
+"""Optimisers that note what they do themselves: an oracle inside any framework's loop, without hooks or callbacks."""
 
 import torch
 from torch import nn
 
-from tests.evidence.loops import BATCH, DATA, EPOCHS, Setting, Update, rates_now, rates_of, state_now
+from tests.evidence.loops import BATCH, DATA, Setting, Update, rates_now, rates_of, state_now
 
 
 def noting(kind: type[torch.optim.Optimizer]) -> type[torch.optim.Optimizer]:
@@ -46,6 +46,3 @@ def check_points(trajectory, updates: list[Update], steps=None, prefix: str = ""
 
 def loader() -> torch.utils.data.DataLoader:
     return torch.utils.data.DataLoader(DATA, batch_size=BATCH)
-
-
-__all__ = ["EPOCHS", "check_points", "loader", "noting", "noting_optimizer"]

@@ -10,7 +10,18 @@ from torch import nn
 
 import moso
 from moso.errors import MosoError
-from tests.evidence.loops import BATCH, EPOCHS, ITEMS, SETTINGS, TOLERANCE, Network, Setting, check_same, plain_loop
+from tests.evidence.loops import (
+    BATCH,
+    EPOCHS,
+    ITEMS,
+    SETTINGS,
+    TOLERANCE,
+    Network,
+    Setting,
+    check_same,
+    plain_loop,
+    rates_of,
+)
 from tests.integrations.noting import check_points, noting_optimizer
 
 transformers = pytest.importorskip("transformers")
@@ -214,7 +225,7 @@ def by_single_gradients(model, batches, trajectory):
     model.eval()
     for point in trajectory:
         point.load_into(model)
-        rates = {name: rate for rate, names in zip(point.learning_rates, point.groups, strict=True) for name in names}
+        rates = rates_of(point)
         named = [(name, one) for name, one in model.named_parameters() if name in rates]
         each = [
             torch.autograd.grad(model(**one).loss, [parameter for _, parameter in named], allow_unused=True)

@@ -151,7 +151,7 @@ def test_brushing_two_scores_filters_the_grid(browser, report, finished):
         page.mouse.move(box["x"] + 0.7 * box["width"], box["y"] + 0.5 * box["height"], steps=4)
         page.mouse.up()
         settle(page)
-        page.click("text=Look at these samples")
+        page.click("text=Show these samples")
         settle(page)
         inside = page.evaluate("Array.from(moso.model.shown)")
         assert 0 < len(inside) < len(first)

@@ -17,8 +17,8 @@ from moso.results.originals import Originals
 
 
 @contextmanager
-def served(run, host="127.0.0.1"):
-    with Explorer(run, host) as server:
+def served(run, host="127.0.0.1", other=None):
+    with Explorer(run, host, other=other) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:

@@ -35,7 +35,9 @@ def test_what_is_decided_is_selected_and_exported(scored, tmp_path):
     (tmp_path / "overrides.csv").write_bytes(f"id,decision\r\n{ids[come]},keep\r\n{ids[gone]},drop\r\n".encode())
     verb("select", root, "--method", "moso", "--ratio", 0.5, "--overrides", tmp_path / "overrides.csv", "--quiet")
     labels = scored.table()["label"].to_numpy()
-    expected = select(scored.scores()["moso"], ratio=0.5, labels=labels, ids=np.array(ids), keep=[come], drop=[gone])
+    expected = select(
+        scored.scores()["moso"], ratio=0.5, labels=labels, ids=np.array(ids), always_keep=[come], always_drop=[gone]
+    )
     verb("export", root, "--method", "moso", "--ratio", 0.5, "--out", tmp_path / "kept.npy", "--quiet",
          "--overrides", tmp_path / "overrides.csv")  # fmt: skip
     assert np.load(tmp_path / "kept.npy").tolist() == expected.tolist()

@@ -193,6 +193,6 @@ def test_a_copy_of_a_run_that_is_no_more_is_given_up(address, tmp_path):
 def test_an_address_of_other_things_is_refused_and_not_downloaded(near, tmp_path):
     copy = copy_of(near, tmp_path / "one")
     fill(tmp_path / "there", photo="large")
-    with refusal("not-a-run", "--out"):
+    with refusal("not-a-run", "out"):
         copy.pull()
     assert tree(copy.root) == {}

@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import nn
 
-from moso.errors import MosoError
 from moso.evidence import read_out_of_sample, read_state
 from moso.evidence_kinds.early_training import EARLY_ERRORS, EARLY_NORMS
 from moso.evidence_kinds.final_outputs import FINAL
@@ -23,6 +22,7 @@ from moso.run.pieces import perform
 from moso.run.seed_evidence import SeedEvidence
 from moso.run.stages import begin, gather, score_stage, select_stage, train_stage
 from moso.training.loop import StepPlan, train
+from refusals import refusal
 
 EVERYTHING = frozenset(
     {
@@ -207,7 +207,7 @@ def test_out_of_sample_predictions_come_from_surrogates_that_did_not_see_the_sam
 
 def test_predictions_that_cannot_be_had_get_one_clear_sentence(small_run):
     job = small_run("seen", partitions=1)
-    with pytest.raises(MosoError, match="with 1 partition the only network sees all; give --partitions 2 or more"):
+    with refusal("evidence-missing", 1):
         gathered(job, frozenset({"predictions"}))
 
 

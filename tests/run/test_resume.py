@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import moso
-from moso.errors import MosoError
+from refusals import refusal
 
 RESULTS = ("scores.parquet", "selections.parquet", "evaluation.parquet")
 FLAGS = [
@@ -150,7 +150,7 @@ def test_a_second_run_on_the_same_directory_is_refused(tmp_path):
     first = moso.results.RunDirectory(root)
     with (
         first.locked(),
-        pytest.raises(MosoError, match="another moso is working in"),
+        refusal("run-locked", "--out"),
         moso.results.RunDirectory(root).locked(),
     ):
         pass

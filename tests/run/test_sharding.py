@@ -5,10 +5,10 @@ import pytest
 
 import moso
 from moso.configuration import Configuration
-from moso.errors import MosoError
 from moso.executors import InProcess, LocalProcesses
 from moso.run.sharding import sharded_rounds
 from moso.run.stages import begin, gather, score_stage, train_stage
+from refusals import refusal
 
 
 def scored(job, executor=None) -> moso.Run:
@@ -80,5 +80,5 @@ def test_scoring_goes_on_after_a_kill_between_any_two_pieces(small_run, settings
 
 
 def test_shards_are_for_exact_scoring():
-    with pytest.raises(MosoError, match="shard_size = 10 splits the exact scoring"):
+    with refusal("settings-conflict", "shard_size", 10):
         Configuration.resolve({"shard_size": 10, "estimator": "sketched"})

@@ -85,7 +85,7 @@ def test_turns_of_windows_are_one_at_a_time_and_leave_nothing(windows, tmp_path)
 
 
 def test_a_lease_is_held_and_refused_by_the_locks_of_windows(windows, tmp_path):
-    with held(tmp_path / ".lock"), refusal("run-locked", "--out"), held(tmp_path / ".lock"):
+    with held(tmp_path / ".lock"), refusal("run-locked", "out"), held(tmp_path / ".lock"):
         pass
     assert list(tmp_path.iterdir()) == []
 
@@ -190,7 +190,7 @@ def test_a_holder_elsewhere_that_gives_signs_keeps_its_lease_whatever_its_clock_
 
     thread = threading.Thread(target=renew)
     thread.start()
-    with pytest.warns(UserWarning, match="waiting"), refusal("run-locked", "--out"), held(path, expiry=5):
+    with pytest.warns(UserWarning, match="waiting"), refusal("run-locked", "out"), held(path, expiry=5):
         pass
     over.set()
     thread.join()

@@ -133,5 +133,5 @@ def test_a_path_is_no_address_and_an_address_no_path(tmp_path, refused):
 
 def test_a_run_in_the_memory_of_one_process_has_no_other_workers(small_run):
     directory = RunDirectory.at("memory://alone/run")
-    with refusal("executor-unsuitable", "--workers", 1):
+    with refusal("executor-unsuitable", "workers"):
         directory.check_seen_by_others()

@@ -94,7 +94,7 @@ def test_a_holder_elsewhere_that_gives_signs_keeps_its_lease(backend):
     thread = threading.Thread(target=renew)
     backend.renew(replace(theirs, renewed=time.time()))
     thread.start()
-    with pytest.warns(UserWarning, match="waiting"), refusal("run-locked", "--out"), held(backend, expiry=5):
+    with pytest.warns(UserWarning, match="waiting"), refusal("run-locked", "out"), held(backend, expiry=5):
         pass
     over.set()
     thread.join()
@@ -142,7 +142,7 @@ def test_a_second_run_at_the_same_address_is_refused_from_any_machine(backend, t
     second = RunDirectory.at(backend.store.address, scratch=tmp_path / "other")
     with first.locked():
         assert second.holder().process == first.holder().process
-        with refusal("run-locked", "--out"), second.locked():
+        with refusal("run-locked", "out"), second.locked():
             pass
     with second.locked():
         pass

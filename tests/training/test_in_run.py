@@ -170,5 +170,5 @@ def test_a_network_with_a_parameter_out_of_sight_is_refused_by_name():
         def forward(self, inputs):
             return torch.cdist(inputs.flatten(1), self.matrix)
 
-    with refusal("model-unsuitable", "--estimator"):
+    with refusal("model-unsuitable", "estimator"):
         collected(Bare)

@@ -54,14 +54,14 @@ export function chart(label: string, paint: (width: number) => Element | null, c
 
 /** An empty plot with its axes. */
 export function frame(width: number, height: number, xAxis: Axis, yAxis: Axis): Frame {
-  const left = MARGIN.left;
+  const ups = yAxis.ticks ?? ticks(yAxis.low, yAxis.high, Math.max(3, height / 50));
+  const up = yAxis.format ?? inSteps(ups);
+  const left = Math.max(MARGIN.left, leftOf(ups.map(up)));
   const right = width - MARGIN.right;
   const bottom = height - MARGIN.bottom;
   const x = (value: number) => left + ((value - xAxis.low) / (xAxis.high - xAxis.low || 1)) * (right - left);
   const y = (value: number) => bottom - ((value - yAxis.low) / (yAxis.high - yAxis.low || 1)) * (bottom - MARGIN.top);
   const svg = s("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
-  const ups = yAxis.ticks ?? ticks(yAxis.low, yAxis.high, Math.max(3, height / 50));
-  const up = yAxis.format ?? inSteps(ups);
   for (const value of ups) {
     svg.append(
       s("line", { class: "grid", x1: left, x2: right, y1: y(value), y2: y(value) }),
@@ -96,8 +96,13 @@ export function frame(width: number, height: number, xAxis: Axis, yAxis: Axis): 
   return { svg, plot, width, height, x, y };
 }
 
+/** The room that tick labels and the axis label beside them take, in pixels. */
+export function leftOf(labels: string[]): number {
+  return 28 + 7.2 * Math.max(0, ...labels.map((one) => one.length));
+}
+
 /** How numbers at equal distances are written: with the digits that tell neighbours apart, and no more. */
-function inSteps(values: number[]): (value: number) => string {
+export function inSteps(values: number[]): (value: number) => string {
   const step = Math.abs(values[1] - values[0]);
   const largest = Math.max(...values.map(Math.abs));
   if (!(step > 0) || largest >= 1e5 || largest < 1e-3) return short;

@@ -1,14 +1,15 @@
 /** A table of numbers between -1 and 1 (or 0 and 1) in shades of the accent colour, readable as a table. */
 
-import { h } from "../dom";
+import { explained, h } from "../dom";
 
-/** `text` is what a cell says; `title` what it means in a sentence. */
+/** `text` is what a cell says; `title` what it means in a sentence; `meanings` explain the names. */
 export function heatmap(
   names: string[],
   value: (row: number, column: number) => number | null,
   text: (value: number) => string,
   title: (row: number, column: number, value: number) => string,
   caption: string,
+  meanings: string[] = [],
 ): HTMLElement {
   const cell = (row: number, column: number): HTMLElement => {
     const found = value(row, column);
@@ -28,12 +29,12 @@ export function heatmap(
       "table",
       { class: "heatmap" },
       h("caption", {}, caption),
-      h("thead", {}, h("tr", {}, h("td", {}), ...names.map((name) => h("th", { scope: "col" }, h("span", {}, name))))),
+      h("thead", {}, h("tr", {}, h("td", {}), ...names.map((name, k) => h("th", { scope: "col" }, explained(name, meanings[k]))))),
       h(
         "tbody",
         {},
         ...names.map((name, row) =>
-          h("tr", {}, h("th", { scope: "row" }, name), ...names.map((_, column) => cell(row, column))),
+          h("tr", {}, h("th", { scope: "row" }, explained(name, meanings[row])), ...names.map((_, column) => cell(row, column))),
         ),
       ),
     ),

@@ -1,10 +1,9 @@
 /** Two scores against each other, every sample a point, and a rectangle that can be drawn around some. */
 
 import { h } from "../dom";
-import { short, ticks } from "../numbers";
-import { range, remember } from "./frame";
+import { ticks } from "../numbers";
+import { inSteps, leftOf, range, remember } from "./frame";
 
-const LEFT = 58;
 const BOTTOM = 40;
 const TOP = 8;
 const RIGHT = 12;
@@ -34,7 +33,9 @@ export function scatter(data: Scatter, height: number, brushed: (inside: Uint8Ar
   holder.style.height = `${height}px`;
   const [xLow, xHigh] = range(extremes(data.x));
   const [yLow, yHigh] = range(extremes(data.y));
-  let box: Box = { x: LEFT, y: TOP, width: 1, height: 1 };
+  const ups = ticks(yLow, yHigh, 6);
+  const left = leftOf(ups.map(inSteps(ups)));
+  let box: Box = { x: left, y: TOP, width: 1, height: 1 };
   const toX = (value: number): number => box.x + ((value - xLow) / (xHigh - xLow)) * box.width;
   const toY = (value: number): number => box.y + box.height - ((value - yLow) / (yHigh - yLow)) * box.height;
 
@@ -45,7 +46,7 @@ export function scatter(data: Scatter, height: number, brushed: (inside: Uint8Ar
     const sharp = window.devicePixelRatio || 1;
     canvas.width = Math.round(width * sharp);
     canvas.height = Math.round(height * sharp);
-    box = { x: LEFT, y: TOP, width: width - LEFT - RIGHT, height: height - TOP - BOTTOM };
+    box = { x: left, y: TOP, width: width - left - RIGHT, height: height - TOP - BOTTOM };
     const pen = canvas.getContext("2d")!;
     pen.scale(sharp, sharp);
     const style = getComputedStyle(document.documentElement);
@@ -125,7 +126,10 @@ function axes(
 ): void {
   pen.font = "12px system-ui, sans-serif";
   pen.lineWidth = 1;
-  for (const value of ticks(limits.yLow, limits.yHigh, 6)) {
+  const ups = ticks(limits.yLow, limits.yHigh, 6);
+  const acrosses = ticks(limits.xLow, limits.xHigh, 6);
+  const [up, across] = [inSteps(ups), inSteps(acrosses)];
+  for (const value of ups) {
     pen.strokeStyle = colour("--line");
     pen.beginPath();
     pen.moveTo(box.x, toY(value));
@@ -133,16 +137,16 @@ function axes(
     pen.stroke();
     pen.fillStyle = colour("--soft");
     pen.textAlign = "right";
-    pen.fillText(short(value), box.x - 8, toY(value) + 4);
+    pen.fillText(up(value), box.x - 8, toY(value) + 4);
   }
   pen.textAlign = "center";
-  for (const value of ticks(limits.xLow, limits.xHigh, 6)) {
+  for (const value of acrosses) {
     pen.strokeStyle = colour("--line");
     pen.beginPath();
     pen.moveTo(toX(value), box.y);
     pen.lineTo(toX(value), box.y + box.height);
     pen.stroke();
-    pen.fillText(short(value), toX(value), box.y + box.height + 17);
+    pen.fillText(across(value), toX(value), box.y + box.height + 17);
   }
   pen.fillText(data.xLabel, box.x + box.width / 2, height - 4, width);
   pen.save();

@@ -3,7 +3,7 @@
 import { heatmap } from "../charts/heatmap";
 import { histogram, histogramChart, keptLegend } from "../charts/histogram";
 import { scatter } from "../charts/scatter";
-import { h, note, section, select, table } from "../dom";
+import { explained, h, note, section, select, table } from "../dom";
 import type { Model } from "../model";
 import { percent, whole } from "../numbers";
 import { at, keptCount } from "../orders";
@@ -70,6 +70,7 @@ export class MethodsView implements View {
     const { model } = this;
     const { ratio } = model.choice;
     const names: string[] = [];
+    const meanings: string[] = [];
     const masks: Uint8Array[] = [];
     const missing: string[] = [];
     for (const method of model.about.methods) {
@@ -79,6 +80,7 @@ export class MethodsView implements View {
       if (typeof kept === "string") missing.push(method.name);
       else {
         names.push(`${method.name} (${method.selector})`);
+        meanings.push(method.description);
         masks.push(kept);
       }
     }
@@ -104,6 +106,7 @@ export class MethodsView implements View {
         (row, column, value) => `${names[row]} and ${names[column]}: ${percent(value, 1)} of what either keeps, both keep`,
         `Samples that both keep, of those that either keeps (Jaccard), at ${percent(ratio, 1)} removed, each method with ` +
           `its own selector. Two random selections would share ${percent(share / (2 - share))}.`,
+        meanings,
       ),
     );
     if (missing.length) {
@@ -121,14 +124,20 @@ export class MethodsView implements View {
         (value) => value.toFixed(2).replace("-", "−"),
         (row, column, value) => `${names[row]} and ${names[column]}: ${value}`,
         "Spearman's rank correlation over all samples, first seed.",
+        names.map((name) => this.meaning(name)),
       ),
     );
+  }
+
+  /** What a score of this run means: the description of the method of its name. */
+  private meaning(score: string): string {
+    return this.model.about.methods.find((one) => one.score === score)?.description ?? "";
   }
 
   private scores(): HTMLElement {
     const { rows, noise, noise_share } = this.model.about.agreement!;
     const head = ["score", "lowest", "median", "highest", "below zero", "agreement"];
-    const body = rows.map((one) => [one.name, one.lowest, one.median, one.highest, one.below_zero, one.seeds]);
+    const body = rows.map((one) => [explained(one.name, this.meaning(one.name)), one.lowest, one.median, one.highest, one.below_zero, one.seeds]);
     let caption =
       "First seed. High scores are kept; the order carries the meaning more than the sign. Agreement is Spearman's rank " +
       "correlation with the other seeds' scores of the same samples.";
@@ -155,7 +164,7 @@ export class MethodsView implements View {
       const [values, ranking] = [await model.score(name), await model.ranking(name)];
       const sorted = at(values, ranking).reverse();
       tiles.push(
-        h("figure", {}, h("figcaption", {}, name), histogramChart(histogram(values, sorted, model.kept), `histogram of ${name}`, 120)),
+        h("figure", {}, h("figcaption", {}, explained(name, this.meaning(name))), histogramChart(histogram(values, sorted, model.kept), `histogram of ${name}`, 120)),
       );
     }
     this.spread.replaceChildren(...tiles);
@@ -172,7 +181,7 @@ export class MethodsView implements View {
         hidden: true,
         click: () => this.show("samples"),
       },
-      "Look at these samples",
+      "Show these samples",
     );
     this.plot.replaceChildren(
       scatter({ x, y, kept: model.kept, xLabel: this.x, yLabel: this.y }, 420, (inside) => {

@@ -1,7 +1,7 @@
 /** What was run, what came out, what it cost. */
 
 import { lineStyle, lines, type Series } from "../charts/lines";
-import { h, kept, note, section, table } from "../dom";
+import { explained, h, kept, note, section, table } from "../dom";
 import type { Model } from "../model";
 import { percent } from "../numbers";
 import type { About, Accuracy } from "../types";
@@ -70,7 +70,7 @@ function accuracySection(accuracy: Accuracy): HTMLElement {
     return measure.better === "higher" ? Math.max(...means) : Math.min(...means);
   });
   const rows = accuracy.lines.map((line) => [
-    h("span", { title: line.description || null, class: line.description ? "explained" : null }, line.name),
+    explained(line.name, line.description),
     ...ratios.map((ratio, column) => {
       const point = line.points.find((one) => one.ratio === ratio);
       if (!point) return "";
@@ -99,7 +99,7 @@ function accuracySection(accuracy: Accuracy): HTMLElement {
       numbers,
       `${accuracy.note} The best at each ratio is bold.`,
     ),
-    explained(accuracy),
+    explanations(accuracy),
     accuracy.comparisons.length ? h("h3", {}, "The best method at each ratio") : null,
     accuracy.comparisons.length
       ? table(
@@ -120,7 +120,7 @@ function accuracySection(accuracy: Accuracy): HTMLElement {
 }
 
 /** What each method believes, where its name stands. */
-function explained(accuracy: Accuracy): HTMLElement | null {
+function explanations(accuracy: Accuracy): HTMLElement | null {
   const known = new Map(accuracy.lines.filter((one) => one.description).map((one) => [one.method, one.description]));
   if (!known.size) return null;
   const rows = [...known].flatMap(([name, description]) => [h("dt", {}, name), h("dd", {}, description)]);

@@ -174,7 +174,7 @@ class _Sweep:
         if not np.isfinite(found.changes).all():
             raise errors.TrainingDiverged(
                 f"the adjoint is not finite at step {update.after.step}: training is too rough to be differentiated "
-                "over its whole length; lower the learning rate, train for less, or use --method moso"
+                "over its whole length; lower the learning rate, train for less, or use method 'moso'"
             )
 
     def terms(self, own_risk: bool) -> AdjointTerms:

@@ -78,7 +78,7 @@ def find_label_issues(
     seed = c.seed if seed is None else seed
     if seed not in c.all_seeds():
         known = ", ".join(str(one) for one in c.all_seeds())
-        raise errors.UnknownName(f"seed {seed} is none of this run's seeds ({known})")
+        raise errors.UnknownName(f"seed {seed} is not a seed of this run ({known})")
     table = run.table(seed)
     given, ids = table["label"].to_numpy(), table["id"].to_pylist()
     probabilities = read_out_of_sample(run.directory.of_seed(c, seed))

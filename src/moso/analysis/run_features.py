@@ -18,8 +18,8 @@ NO_FEATURES = (
     "Comparing samples needs features, which are recorded where a method uses them, for example "
     "moso score RUN --method moderate."
 )
-# Inputs with more numbers than this are not read for a page: two gigabytes of float32.
-_MOST_NUMBERS = 500_000_000
+# Inputs with more numbers than this are not read for a page: a gigabyte of float32.
+_MOST_NUMBERS = 250_000_000
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def run_features(run: Run) -> RunFeatures | str:
 
 def _inputs(run: Run) -> RunFeatures | str:
     described = run.manifest["dataset"]
-    if len(described["shape"]) != 1 or described["vocabulary"] is not None or run.configuration.dataset == CUSTOM:
+    if len(described["shape"]) != 1 or described.get("vocabulary") is not None or run.configuration.dataset == CUSTOM:
         return NO_FEATURES
     numbers = (described["train"] + described["test"]) * described["shape"][0]
     if numbers > _MOST_NUMBERS:
@@ -66,19 +66,20 @@ def _inputs(run: Run) -> RunFeatures | str:
         return f"The inputs cannot be read any more: {problem}."
     if len(train) != described["train"]:
         return "The data has changed since the run, so its inputs are not those that were scored."
-    mean, spread = train.mean(axis=0, dtype=np.float64), train.std(axis=0, dtype=np.float64)
+    mean = np.asarray(train.mean(axis=0, dtype=np.float64), dtype=np.float32)
+    spread = np.asarray(train.std(axis=0, dtype=np.float64), dtype=np.float32)
     spread[spread == 0] = 1.0
-
-    def standardised(rows: NDArray[np.float32]) -> Features:
-        return Features(((rows - mean) / spread).astype(np.float32))
-
-    return RunFeatures(standardised(train), "the inputs, standardised", None if test is None else standardised(test))
+    for rows in (train, test):
+        if rows is not None:  # in place: the inputs may take a gigabyte
+            rows -= mean
+            rows /= spread
+    return RunFeatures(Features(train), "the inputs, standardised", None if test is None else Features(test))
 
 
 def _rows(samples: Samples) -> NDArray[np.float32]:
     assert isinstance(samples, StoredSamples)  # data that a name opens is stored; the user's own has no name
-    blocks = [
-        samples.reader.read(np.arange(start, min(start + CHUNK, len(samples))))
-        for start in range(0, len(samples), CHUNK)
-    ]
-    return np.concatenate(blocks).reshape(len(samples), -1).astype(np.float32)
+    found = np.empty((len(samples), samples.shape[0]), dtype=np.float32)
+    for start in range(0, len(samples), CHUNK):
+        part = slice(start, min(start + CHUNK, len(samples)))
+        found[part] = samples.reader.read(np.arange(part.start, part.stop))
+    return found

@@ -5,11 +5,15 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
 from moso import errors
+from moso.data.views import View
+from moso.errors import MosoError
 from moso.evidence.trajectory import as_network
+from moso.gradients import Loss, evaluation_mode, to_device
 from moso.randomness import seeded
 
 Model = str | nn.Module | Callable[[], nn.Module]
@@ -52,6 +56,35 @@ def network_builder(model: Any) -> Callable[[int], nn.Module] | None:
         return network
 
     return build
+
+
+def try_loss(model: nn.Module, loss: Loss, view: View) -> None:
+    """Refuse a network and a loss that fail on the first samples, before any long computation starts.
+
+    Raises:
+        NetworkFailed: They raise an error, which is the cause.
+        LossInvalid: The loss does not give one number per sample.
+    """
+    some = np.arange(min(2, len(view)))
+    device = next((one.device for one in model.parameters()), torch.device("cpu"))
+    try:
+        batch = to_device(view.batch(some), device)
+        with evaluation_mode(model), torch.no_grad():
+            losses = loss(model, batch)
+    except MosoError:
+        raise
+    except Exception as problem:
+        reason = " ".join(str(problem).split())
+        raise errors.NetworkFailed(
+            f"{type(model).__name__} and its loss fail on the first samples with {type(problem).__name__}: {reason}; "
+            "do the shapes of the inputs fit the network?"
+        ) from problem
+    if not isinstance(losses, torch.Tensor) or losses.shape != (len(some),):
+        shape = tuple(losses.shape) if isinstance(losses, torch.Tensor) else type(losses).__name__
+        raise errors.LossInvalid(
+            f"the loss of {len(some)} samples is {shape}; it must give one number per sample, a tensor [batch] "
+            "(reduction='none')"
+        )
 
 
 def check_network(model: nn.Module) -> None:

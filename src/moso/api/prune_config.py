@@ -60,6 +60,7 @@ class PruneSettings(TypedDict, total=False):
     embedding: str | None
     min_per_class: int | None
     baselines: Sequence[str] | None
+    tolerance: float | None
     settings: Mapping[str, Mapping[str, Any]] | None
     seed: int | None
     seeds: int | None
@@ -98,6 +99,7 @@ class PruneConfig:
         embedding: Features for ssp: `trained`, a file, or `timm:NAME`.
         min_per_class: Samples that every class keeps at least.
         baselines: What is retrained beside the methods at equal cost: `rs2`, `full-fewer-steps`.
+        tolerance: Points that pruning may cost, overall and in any class, to count as free in the verdict.
         settings: Settings of selectors and scores by name, such as ``{"coverage": {"cut": 0.2}}``.
         seed: First seed.
         seeds: Number of seeds; each repeats the whole pipeline. 1 by default.
@@ -139,6 +141,7 @@ class PruneConfig:
     embedding: str | None = None
     min_per_class: int | None = None
     baselines: Sequence[str] | None = None
+    tolerance: float | None = None
     settings: Mapping[str, Mapping[str, Any]] | None = None
     seed: int | None = None
     seeds: int | None = None

@@ -80,9 +80,7 @@ class Pruned:
 
     @property
     def verdict(self) -> Verdict:
-        """What the retrainings say: how much can go within a point of accuracy, against random selection, in words.
-
-        `moso.analysis.verdict.verdict_of(pruned.run, tolerance)` judges by another tolerance.
+        """What the retrainings say, in words: how much can go within the tolerance, and against random selection.
 
         Raises:
             MosoError: ``nothing-to-measure`` without retrainings.

@@ -1,5 +1,6 @@
 """`prune`: the whole job, from data in memory to the samples to keep and the proof."""
 
+import math
 import shutil
 import tempfile
 import weakref
@@ -8,11 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
+import torch
 from numpy.typing import NDArray
 from torch import nn
 
 from moso import errors
-from moso.api.given_network import Model, network_builder
+from moso.api.given_network import Model, network_builder, try_loss
 from moso.api.given_samples import Asked, as_met, labels_argument, other_samples, training_samples
 from moso.api.progress_bars import shown_progress
 from moso.api.prune_config import PruneConfig, PruneSettings, asked_settings
@@ -24,6 +26,7 @@ from moso.data.given import Given, splits_of
 from moso.data.samples import Samples
 from moso.data.views import Collate
 from moso.evaluation.standings import RANDOM
+from moso.evidence import read_state
 from moso.evidence_kinds.registry import averages
 from moso.executors import ForkedProcesses, InProcess
 from moso.executors.forked import check_forking
@@ -36,6 +39,7 @@ from moso.results.reading import Run
 from moso.run.imported_scores import find_choices
 from moso.run.job import Job, Runtime
 from moso.run.stages import Executor, begin, evaluate_stage, score_stage, select_stage
+from moso.run.training import initial_state_path
 from moso.scores import Score, scores
 from moso.selection import Selector
 from moso.selection.share import Keep, asked_ratio
@@ -144,12 +148,12 @@ def prune(
             "ratios": [share],
             "risk": "own" if own_risk is not None else risk,
         }
-        configuration = Configuration.resolve(values)
+        configuration = _resolved(values, given.count)
         executor = _executor(workers, bars, configuration)
         with _directory(out) as directory:
             job = Job(directory, configuration, data, build, Runtime(loader_workers), own_risk)
             [choice] = find_choices(job, [configuration.choice(chosen, selector, own_score)])
-            _check_start(model, choice, configuration)
+            _check_start(model, choice, job)
             _perform(job, executor, choice, along)
             directory.note(pruned=_note(choice, share, out is None, given, asked))
             directory.push()
@@ -195,6 +199,16 @@ def _fitting(train: Samples, model: Any, asked_for: dict[str, Any]) -> dict[str,
         "by_class": train.task.by_class,
         "model": network if model is None else model if isinstance(model, str) else CUSTOM,
     }
+
+
+def _resolved(values: dict[str, Any], count: int) -> Configuration:
+    """Return the configuration; where few updates are made, the default number of time steps is no more than those."""
+    configuration = Configuration.resolve(values)
+    if "time_steps" in values:
+        return configuration
+    recipe = configuration.surrogate
+    updates = recipe.epochs * max(1, math.ceil(count // configuration.partitions / recipe.batch_size))
+    return configuration.model_copy(update={"time_steps": min(configuration.time_steps, updates)})
 
 
 @contextmanager
@@ -247,17 +261,32 @@ def _random_selection(configuration: Configuration, choice: ResolvedMethod) -> R
     return configuration.choice(RANDOM, choice.selector.name if by_class else RANDOM)
 
 
-def _check_start(model: Any, choice: ResolvedMethod, configuration: Configuration) -> None:
-    """Refuse a score that averages initialisations if there is only one, that of the network given.
+def _check_start(model: Any, choice: ResolvedMethod, job: Job) -> None:
+    """Refuse a network that fails on the data, and a network that does not give the starts that are needed.
 
     Raises:
-        MethodImpossible: The score averages several initialisations.
+        NetworkFailed: The network of the user's own fails on the first samples.
+        MethodImpossible: The score averages several initialisations, and a network given itself has one.
+        RunDiffers: The run in the directory began with other weights.
     """
-    if isinstance(model, nn.Module) and averages(choice.needs()) and configuration.initialisations > 1:
+    configuration = job.configuration
+    if job.build is not None:
+        try_loss(job.model(configuration.seed), job.loss, job.data.train.evaluation_view())
+    if not isinstance(model, nn.Module):
+        return
+    if averages(choice.needs()) and configuration.initialisations > 1:
         raise errors.MethodImpossible(
             f"method {choice.method!r} averages {configuration.initialisations} initialisations, and a network given "
             "itself has one; give a function that makes fresh networks, or initialisations=1"
         )
+    path = initial_state_path(job, configuration.seed)
+    if path.exists():
+        before, now = read_state(path)[0], job.built(configuration.seed).state_dict()
+        if before.keys() != now.keys() or not all(torch.equal(before[name], now[name].cpu()) for name in before):
+            raise errors.RunDiffers(
+                f"the run in {job.directory} began with other weights than the network has; give the same network, or "
+                "another directory (out)"
+            )
 
 
 def _note(choice: ResolvedMethod, share: float, temporary: bool, given: Given, asked: Asked) -> PrunedNote:

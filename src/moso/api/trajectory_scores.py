@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from moso import errors
-from moso.api.given_network import check_network
+from moso.api.given_network import check_network, try_loss
 from moso.api.progress_bars import shown_progress
 from moso.configuration.configuration import available_device
 from moso.data.views import Collate, as_view, check_repeatable
@@ -152,6 +152,7 @@ def score(
     risks = list(named.values()) or None
     for point in points:
         point.check_recorded()
+    try_loss(network, loss, view)
     positions = np.arange(len(view))
     steps = []
     with shown_progress(progress) as bars:

@@ -1,38 +1,30 @@
 """`moso compare`: many methods, selectors, ratios and seeds on one data set, beside baselines of equal cost."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from moso import errors
-from moso.analysis.comparison import comparison
-from moso.analysis.estimate import estimate
-from moso.analysis.verdict import verdict_of
-from moso.analysis.wording import count_of
-from moso.cli.configuration_flags import RunSettings
+from moso.cli.configuration_flags import RunSettings, option_of
 from moso.cli.executor_options import ExecutorOptions
-from moso.cli.flags import DryRun, with_flags
-from moso.cli.printed_tables import console, print_plan, print_tables, print_verdict
-from moso.cli.run import Out, new_job
-from moso.cli.work import working
-from moso.evaluation.baselines import BASELINES
-from moso.report.comparison.compare_files import write_comparison
-from moso.report.comparison.compare_tables import main_tables, tables
-from moso.report.page.page import write_report
-from moso.results.reading import Run
-from moso.run.stages import check_own
-from moso.run.stages import compare as carry_out
-from moso.storage.store import is_address
+from moso.cli.flags import SELECTION, DryRun, option, with_flags
+from moso.cli.run import Out
+
+if TYPE_CHECKING:
+    from moso.results.reading import Run
 
 Target = Annotated[
     str | None,
     typer.Argument(
         metavar="RUN|RUN.TOML",
-        help="a run directory, whose tables are made again without computing; or settings in a file",
+        help="a run directory, whose tables are written again without computing; or settings in a file",
         show_default=False,
     ),
 ]
+
+# Scores or lists of the user: name and file of each.
+Named = list[tuple[str, Path]]
 
 
 @with_flags
@@ -41,11 +33,11 @@ def compare(
     out: Out = None,
     scores: Annotated[
         list[str] | None,
-        typer.Option("--scores", help="NAME=FILE of scores of your own, high means keep", show_default=False),
+        option("--scores", panel=SELECTION, help="NAME=FILE of scores of your own, high means keep; may be repeated"),
     ] = None,
     indices: Annotated[
         list[str] | None,
-        typer.Option("--indices", help="NAME=FILE that lists what you keep", show_default=False),
+        option("--indices", panel=SELECTION, help="NAME=FILE of a list of kept samples; may be repeated"),
     ] = None,
     *,
     options: ExecutorOptions,
@@ -53,23 +45,38 @@ def compare(
     settings: RunSettings,
 ) -> None:
     """Retrain on what every method keeps at every ratio, and say which did better, by how much, and at what cost."""
+    from moso.storage.store import is_address
+
     own = _named("--scores", scores), _named("--indices", indices)
-    if target is not None and (is_address(target) or Path(target).is_dir()):
-        flags = {"--scores": scores, "--indices": indices, "--out": out, "--dry-run": dry_run}
-        given = [flag for flag, value in flags.items() if value]
-        given += [
-            f"--{name.removesuffix('s') if isinstance(value, list) else name}"
-            for name, value in settings.given.items()
-            if name != "tolerance"
-        ]
-        if given:
-            raise errors.SettingsConflict(
-                f"{target} is a run, and its tables are made again as it is; "
-                f"{given[0].replace('_', '-')} is for a new comparison (`moso compare --out ...`)"
-            )
-        _show(Run.open(target), settings.given.get("tolerance"), options.quiet)
+    if target is None or not (is_address(target) or Path(target).is_dir()):
+        _compare(None if target is None else Path(target), out, own, options, dry_run, settings)
         return
-    job = new_job(None if target is None else Path(target), out, options, settings, {"baselines": list(BASELINES)})
+    given = {"--scores": scores, "--indices": indices, "--out": out, "--dry-run": dry_run}
+    _check_alone(target, [flag for flag, value in given.items() if value], settings)
+    from moso.results.reading import Run
+
+    _show(Run.open(target), settings.given.get("tolerance"), options.quiet)
+
+
+def _compare(
+    file: Path | None,
+    out: str | None,
+    own: tuple[Named, Named],
+    options: ExecutorOptions,
+    dry_run: bool,
+    settings: RunSettings,
+) -> None:
+    """Carry out a new comparison, or go on with one."""
+    from moso.analysis.estimate import estimate
+    from moso.cli.printed_tables import print_plan
+    from moso.cli.work import new_job, working
+    from moso.evaluation.baselines import BASELINES
+    from moso.report.page.page import write_report
+    from moso.results.reading import Run
+    from moso.run.stages import check_own
+    from moso.run.stages import compare as carry_out
+
+    job = new_job(file, out, options, settings, {"baselines": list(BASELINES)})
     check_own(job, *own)
     if dry_run:
         print_plan(job, estimate(job, options.worker_count(job.configuration)))
@@ -80,7 +87,24 @@ def compare(
     _show(Run(job.directory), None, options.quiet)
 
 
-def _show(run: Run, tolerance: float | None, quiet: bool) -> None:
+def _check_alone(target: str, given: list[str], settings: RunSettings) -> None:
+    """Refuse flags of a new comparison beside a run whose tables are only written again."""
+    given += [option_of(name) for name in settings.given if name != "tolerance"]
+    if given:
+        raise errors.SettingsConflict(
+            f"{target} is a run, and its tables are written again as it is; {given[0]} is for a new comparison "
+            "(`moso compare --out ...`)"
+        )
+
+
+def _show(run: "Run", tolerance: float | None, quiet: bool) -> None:
+    from moso.analysis.comparison import comparison
+    from moso.analysis.verdict import verdict_of
+    from moso.analysis.wording import count_of
+    from moso.cli.printed_tables import console, print_tables, print_verdict
+    from moso.report.comparison.compare_files import write_comparison
+    from moso.report.comparison.compare_tables import main_tables, tables
+
     verdict = verdict_of(run, tolerance)
     found = comparison(run, verdict.tolerance)
     if not run.manifest["stages"].get("evaluate", {}).get("complete"):
@@ -96,7 +120,7 @@ def _show(run: Run, tolerance: float | None, quiet: bool) -> None:
         )
 
 
-def _named(flag: str, given: list[str] | None) -> list[tuple[str, Path]]:
+def _named(flag: str, given: list[str] | None) -> Named:
     found = []
     for text in given or ():
         name, equals, file = text.partition("=")

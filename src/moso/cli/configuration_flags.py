@@ -1,83 +1,124 @@
-"""The settings of a run as flags; names, types and help come from `Configuration`."""
+"""The settings of a run as flags; names, types and help come from `configuration/fields.py`."""
 
 import inspect
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from pydantic.fields import FieldInfo
 
 from moso import errors
-from moso.cli.flags import Flags, flag
-from moso.configuration import Configuration
-from moso.configuration.configuration import read_toml
-from moso.configuration.resolved_method import read_settings
+from moso.cli.flags import NETWORK, PROOF, Flags, Keeps, flag, option
+from moso.configuration.fields import GROUPS, title_of
 
+if TYPE_CHECKING:
+    from moso.configuration import Configuration
+
+Quick = Annotated[
+    bool,
+    option(
+        "--quick",
+        panel=PROOF,
+        help="a first look in minutes: moso-rank, ratio 0.4, one seed, 5 time steps and few epochs on large data, "
+        "unless flags say otherwise",
+    ),
+]
 # Settings whose flag may be repeated; the flag is the singular of the setting's name.
 _REPEATED = {
-    "methods": ("--method", str),
-    "selectors": ("--selector", str),
-    "ratios": ("--ratio", float),
-    "baselines": ("--baseline", str),
-    "settings": ("--setting", str),
+    "methods": "--method",
+    "selectors": "--selector",
+    "ratios": "--ratio",
+    "baselines": "--baseline",
+    "settings": "--setting",
 }
+# Help where the command line knows more than the setting: several values, a default that depends on others.
 _HELP = {
-    "methods": "method to prune with; may be repeated, 'all' for every one",
-    "epochs": "epochs of every training, in place of the recipe's",
-    "retrain_epochs": "epochs of retraining alone",
-    "batch_size": "samples a training step, in place of the recipe's",
-    "learning_rate": "highest learning rate, in place of the recipe's",
-    "augmentation": "none, crop, crop-flip or resized-crop-flip, in place of the recipe's",
-    "device": "cpu, cuda, cuda:1, mps or auto [auto]",
-    "match": "retraining on less data gets equal 'epochs' or equal 'steps' [as the recipe says]",
-    "model": "the surrogate's network [convnet; bag for texts, mlp-w32 for numbers to predict]",
-    "task": "what is learned: classification, regression or multi-label [as the data says]",
-    "recipe": "how networks are trained: a name, or a TOML file of your own [one that fits the data]",
+    "methods": "pruning method (see `moso methods`); may be repeated, 'all' for every possible one",
+    "selectors": "how samples are chosen by score; may be repeated [default: each method's own]",
+    "baselines": "baseline of equal cost to retrain: rs2, full-fewer-steps; may be repeated",
+    "device": "cpu, cuda, cuda:1 or mps [default: cuda or mps if there is one, else cpu]",
+    "match": "what retraining on fewer samples keeps equal: epochs or steps [default: as the recipe says]",
+    "model": "network of the surrogates (see `moso models`) [default: convnet; bag for texts, mlp-w32 for regression]",
+    "retrain_model": "network of the retrainings [default: that of the surrogates]",
+    "task": "what is learned: classification, regression or multi-label [default: as the data says]",
+    "recipe": "training recipe: a name, or a TOML file of your own [default: one that fits the data]",
+    "score_batch_size": "samples per batch while scoring [default: as many as fit]",
 }
-_SHORTCUTS: dict[str, type[int] | type[float] | type[str]] = {
-    "epochs": int,
-    "retrain_epochs": int,
-    "batch_size": int,
-    "learning_rate": float,
-    "augmentation": str,
+_SHORTCUTS: dict[str, tuple[type, str]] = {
+    "epochs": (int, "epochs of every training [default: the recipe's]"),
+    "retrain_epochs": (int, "epochs of the retrainings [default: the recipe's]"),
+    "batch_size": (int, "samples per training step [default: the recipe's]"),
+    "learning_rate": (float, "highest learning rate [default: the recipe's]"),
+    "augmentation": (str, "none, crop, crop-flip or resized-crop-flip [default: the recipe's]"),
 }
-_NOT_FLAGS = {"format", "by_class", "surrogate", "retraining"}
+_NOT_FLAGS = {"format", "by_class"}
+
+
+# What `--quick` asks for unless other flags or a file say otherwise: one score, one ratio, one seed.
+QUICK = {"methods": ["moso-rank"], "ratios": [0.4], "seeds": 1, "time_steps": 5}
+# With `--quick`, a training visits about this many samples, and a small data set as often as the recipe says.
+QUICK_VISITS = 200_000
 
 
 class RunSettings(Flags):
-    """The settings of a run that the user gave, one flag per setting."""
+    """The settings of a run that the user gave, one flag per setting.
 
-    def __init__(self, **values: Any) -> None:
+    Attributes:
+        given: Settings by name.
+        keep: Values of `--keep`, which become ratios when the number of samples is known.
+        quick: Whether a quick look is asked for.
+    """
+
+    def __init__(self, keep: list[str] | None = None, quick: bool = False, **values: Any) -> None:
         self.given = {name: value for name, value in values.items() if value not in (None, [])}
+        self.keep = keep or []
+        self.quick = quick
 
     @classmethod
     def flags(cls) -> list[inspect.Parameter]:
-        """Return one flag per field of `Configuration`, and the shortcuts to a recipe's own settings."""
-        found: dict[str, tuple[str, Any, str]] = {}
-        for name, field in Configuration.model_fields.items():
-            if name in _NOT_FLAGS:
-                continue
-            option, kind = _REPEATED.get(name, (f"--{name.replace('_', '-')}", None))
-            unsaid = field.is_required() or field.default in (None, "", (), {}) or "[" in _HELP.get(name, "")
-            default = "" if unsaid else field.default
-            shown = ", ".join(map(str, default)) if isinstance(default, tuple) else default
-            text = _HELP.get(name, field.description or name) + (f" [{shown}]" if shown != "" else "")
-            number = next((one for one in (int, float) if one in _plain_types(field.annotation)), str)
-            found[name] = (option, list[kind] if kind else number, text)  # type: ignore[valid-type]
-        for name, scalar in _SHORTCUTS.items():
-            found[name] = (f"--{name.replace('_', '-')}", scalar, _HELP[name])
-        return [
-            flag(name, Annotated[kind | None, typer.Option(option, help=text, show_default=False)])
-            for name, (option, kind, text) in found.items()
-        ]
+        """Return one flag per setting, and the shortcuts to a recipe's own settings, by heading."""
+        found = []
+        for group in GROUPS:
+            panel = title_of(group)
+            for name, field in group.model_fields.items():
+                if name not in _NOT_FLAGS:
+                    found.append(_setting_flag(name, field, panel))
+                if name == "ratios":
+                    found.append(flag("keep", Keeps))
+            if panel == NETWORK:
+                found += [_flag(name, kind, text, panel) for name, (kind, text) in _SHORTCUTS.items()]
+            if panel == PROOF:
+                found.append(flag("quick", Quick, default=False))
+        return found
 
 
-def _plain_types(annotation: Any) -> set[Any]:
-    return {annotation, *getattr(annotation, "__args__", ())}
+def _setting_flag(name: str, field: FieldInfo, panel: str) -> inspect.Parameter:
+    text = _HELP.get(name, field.description or name)
+    if "[default" not in text and field.default not in (None, "", (), {}):
+        default = field.default
+        text += f" [default: {', '.join(map(str, default)) if isinstance(default, tuple) else default}]"
+    if name in _REPEATED:
+        return _flag(name, list[str], text, panel)
+    annotated = {field.annotation, *getattr(field.annotation, "__args__", ())}
+    return _flag(name, next((one for one in (int, float) if one in annotated), str), text, panel)
+
+
+def _flag(name: str, kind: Any, text: str, panel: str) -> inspect.Parameter:
+    return flag(name, Annotated[kind | None, option(option_of(name), panel=panel, help=text, show_default=False)])
+
+
+def option_of(name: str) -> str:
+    """Return the flag of a setting.
+
+    Example:
+        >>> option_of("methods"), option_of("time_steps")
+        ('--method', '--time-steps')
+    """
+    return _REPEATED.get(name, f"--{name.replace('_', '-')}")
 
 
 def configuration_from(
     file: Path | None, settings: dict[str, Any], defaults: dict[str, Any] | None = None
-) -> tuple[Configuration, str | None]:
+) -> "tuple[Configuration, str | None]":
     """Merge a TOML file and flags into a configuration; flags override the file.
 
     Args:
@@ -92,6 +133,9 @@ def configuration_from(
         FileUnreadable: `file` is a directory or cannot be read.
         MosoError: A setting is unknown or invalid.
     """
+    from moso.configuration.configuration import Configuration, read_toml
+    from moso.configuration.resolved_method import read_settings
+
     given: dict[str, Any] = {}
     if file is not None:
         if file.is_dir():

@@ -4,48 +4,50 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Annotated
 
 from moso import errors
-from moso.cli.display import showing
-from moso.cli.flags import Flags, Quiet
-from moso.configuration import Configuration
-from moso.executors import RayTasks, TorchRun, local_executor
-from moso.executors.torchrun import torchrun_team
-from moso.run.job import Job, Runtime
-from moso.run.stages import Executor
+from moso.cli.flags import PLACE, Flags, Quiet, option
+from moso.progress import Progress
+
+if TYPE_CHECKING:
+    from moso.configuration import Configuration
+    from moso.executors import RayTasks
+    from moso.run.job import Job, Runtime
+    from moso.run.stages import Executor
 
 
 @dataclass(frozen=True)
 class ExecutorOptions(Flags):
     """Where pieces run (processes of this machine, Ray, torchrun), how often they save, and how much is printed."""
 
-    loader_workers: Annotated[
-        int, typer.Option("--loader-workers", min=0, help="decoding processes a training, for data beyond memory")
-    ] = 2
-    checkpoint_seconds: Annotated[
-        float, typer.Option("--checkpoint-seconds", min=0, help="seconds between saved positions of a training")
-    ] = 10.0
     quiet: Quiet = False
     workers: Annotated[
-        int, typer.Option("--workers", min=0, help="pieces side by side; 0 = as many as fit the cores, or the cluster")
+        int,
+        option("--workers", panel=PLACE, min=0, help="pieces in parallel; 0 for one per --threads cores [default: 0]"),
     ] = 0
-    executor: Annotated[str, typer.Option("--executor", help="where pieces run: local, ray or torchrun")] = "local"
+    loader_workers: Annotated[
+        int,
+        option(
+            "--loader-workers", panel=PLACE, min=0, help="processes per training that decode data too large for memory"
+        ),
+    ] = 2
+    checkpoint_seconds: Annotated[
+        float, option("--checkpoint-seconds", panel=PLACE, min=0, help="seconds between checkpoints of a training")
+    ] = 10.0
+    executor: Annotated[str, option("--executor", panel=PLACE, help="where pieces run: local, ray or torchrun")] = (
+        "local"
+    )
     address: Annotated[
-        str | None,
-        typer.Option("--address", help="ray: the cluster [a Ray of this machine alone]", show_default=False),
+        str | None, option("--address", panel=PLACE, help="ray: address of the cluster [default: this machine]")
     ] = None
     cpus_per_partition: Annotated[
         float | None,
-        typer.Option("--cpus-per-partition", min=0, help="ray: cores a piece takes [--threads]", show_default=False),
+        option("--cpus-per-partition", panel=PLACE, min=0, help="ray: cores per piece [default: --threads]"),
     ] = None
     gpus_per_partition: Annotated[
         float | None,
-        typer.Option(
-            "--gpus-per-partition", min=0, help="ray: GPUs a piece takes [1 on --device cuda]", show_default=False
-        ),
+        option("--gpus-per-partition", panel=PLACE, min=0, help="ray: GPUs per piece [default: 1 on --device cuda]"),
     ] = None
 
     def __post_init__(self) -> None:
@@ -61,7 +63,7 @@ class ExecutorOptions(Flags):
             if self.executor != "ray" and getattr(self, name) is not None:
                 raise errors.SettingsConflict(f"--{name.replace('_', '-')} is for --executor ray")
 
-    def worker_count(self, configuration: Configuration) -> int:
+    def worker_count(self, configuration: "Configuration") -> int:
         """Return the number of workers: as requested, else one per `threads` cores, or one on a single accelerator."""
         if self.workers:
             return self.workers
@@ -70,8 +72,10 @@ class ExecutorOptions(Flags):
         return max(1, usable_cores() // configuration.threads)
 
     @property
-    def runtime(self) -> Runtime:
+    def runtime(self) -> "Runtime":
         """How pieces of work run, without effect on their results."""
+        from moso.run.job import Runtime
+
         return Runtime(self.loader_workers, self.checkpoint_seconds)
 
     @property
@@ -82,16 +86,23 @@ class ExecutorOptions(Flags):
     @property
     def leads(self) -> bool:
         """Whether this process decides what is done; under torchrun, only the first process does."""
+        from moso.executors.torchrun import torchrun_team
+
         return self.executor != "torchrun" or torchrun_team().leads
 
-    def follow(self, job: Job) -> None:
+    def follow(self, job: "Job") -> None:
         """Execute the work that the leading process sends, until it has no more."""
+        from moso.executors import TorchRun
+
         with TorchRun() as processes:
             processes.follow(job)
 
     @contextmanager
-    def executor_for(self, configuration: Configuration) -> Iterator[Executor]:
+    def executor_for(self, configuration: "Configuration") -> "Iterator[Executor]":
         """Yield an executor for the pieces of a run: Ray tasks, torchrun or local processes, or this process alone."""
+        from moso.cli.display import showing
+        from moso.executors import TorchRun, local_executor
+
         with showing(self.quiet) as progress:
             if self.executor == "ray":
                 with self._ray(configuration, progress) as tasks:
@@ -103,7 +114,9 @@ class ExecutorOptions(Flags):
                 with local_executor(self.worker_count(configuration), progress) as here:
                     yield here
 
-    def _ray(self, configuration: Configuration, progress: Any) -> RayTasks:
+    def _ray(self, configuration: "Configuration", progress: Progress) -> "RayTasks":
+        from moso.executors import RayTasks
+
         cpus, gpus = self.cpus_per_partition, self.gpus_per_partition
         if gpus is None:
             gpus = 1.0 if configuration.device.startswith("cuda") else 0.0

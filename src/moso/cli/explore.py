@@ -4,9 +4,8 @@ from typing import Annotated
 
 import typer
 
-from moso.cli.flags import Quiet, RunArgument
-from moso.report.page.server import Explorer
-from moso.results.reading import Run
+from moso.cli.flags import OUTPUT, Quiet, RunArgument, option
+from moso.cli.report import Against
 
 PORT = 8123
 
@@ -14,19 +13,25 @@ PORT = 8123
 def explore(
     run: RunArgument,
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="port to listen on; 0 = any that is free")
+        int, option("--port", panel=OUTPUT, min=0, max=65535, help="port to listen on; 0 for any free one")
     ] = PORT,
     host: Annotated[
-        str, typer.Option("--host", help="address to listen on; elsewhere than here, the page's address has a token")
+        str,
+        option("--host", panel=OUTPUT, help="address to listen on; for other machines, the page's address has a token"),
     ] = "127.0.0.1",
+    against: Against = None,
     quiet: Quiet = False,
 ) -> None:
     """Look at a run of any size in a browser, until Ctrl-C."""
-    with Explorer(Run.open(run), host, port) as server:
+    from moso.report.page.server import Explorer
+    from moso.results.reading import Run
+
+    other = None if against is None else Run.open(against)
+    with Explorer(Run.open(run), host, port, other) as server:
         # Printed even with --quiet: without the address, which may contain a token, the page cannot be opened.
         typer.echo(server.address)
         if not quiet:
-            typer.echo("Ctrl-C ends it", err=True)
+            typer.echo("stop with Ctrl-C", err=True)
         try:
             server.serve_forever()
         except KeyboardInterrupt:

@@ -1,67 +1,92 @@
 """`moso export`: the kept samples of a selection, as indices or as the pruned data itself."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from moso.cli.display import showing
-from moso.cli.flags import Quiet, RunArgument
-from moso.cli.selection_options import Decisions
-from moso.cli.work import local_path
-from moso.export.kept import export_kept
-from moso.results.reading import Run
+from moso.cli.flags import (
+    OUTPUT,
+    SELECTION,
+    Decisions,
+    Flags,
+    Quiet,
+    RunArgument,
+    Seed,
+    local_option,
+    option,
+    with_flags,
+)
 
 
-def export(
-    run: RunArgument,
-    out: Annotated[
-        Path,
-        typer.Option("--out", help="file or folder to write", parser=local_path, metavar="PATH", show_default=False),
-    ],
-    method: Annotated[str | None, typer.Option("--method", help="method that selected", show_default=False)] = None,
-    selector: Annotated[str | None, typer.Option("--selector", help="its selector", show_default=False)] = None,
-    ratio: Annotated[float | None, typer.Option("--ratio", help="share removed", show_default=False)] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="seed [the run's first]", show_default=False)] = None,
-    overrides: Decisions = None,
+@dataclass(frozen=True)
+class ExportOptions(Flags):
+    """Which selection is exported, and in which form."""
+
+    out: Annotated[Path, local_option("--out", help="file or folder to write")]
+    method: Annotated[
+        str | None, option("--method", panel=SELECTION, help="method [default: the run's, if it has one]")
+    ] = None
+    selector: Annotated[str | None, option("--selector", panel=SELECTION, help="selector of the method")] = None
+    ratio: Annotated[
+        str | None,
+        option("--ratio", panel=SELECTION, help="share removed, such as 0.4 or 40%; selected now if it is new"),
+    ] = None
+    keep: Annotated[
+        str | None, option("--keep", panel=SELECTION, help="what is kept instead: 0.6, 60% or 3000 samples")
+    ] = None
+    seed: Seed = None
+    overrides: Decisions = None
     form: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--format",
-            help="indices: csv, npy, parquet; data: parquet-data, folder (of class folders), text (rows of the file "
-            "they came from) [by the suffix of --out]",
-            show_default=False,
+            panel=OUTPUT,
+            help="indices: csv, npy, parquet; data: parquet-data, folder (of class folders), text (rows of the "
+            "original file) [default: by the suffix of --out]",
         ),
-    ] = None,
-    ids: Annotated[bool, typer.Option("--ids", help="npy: ids instead of positions")] = False,
-    with_test: Annotated[bool, typer.Option("--with-test", help="data: the whole test split, too")] = False,
-    link: Annotated[bool, typer.Option("--link", help="folder: links to the original files, not copies")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="replace what an earlier export wrote")] = False,
-    quiet: Quiet = False,
-) -> None:
+    ] = None
+    ids: Annotated[bool, option("--ids", panel=OUTPUT, help="npy: ids instead of positions")] = False
+    with_test: Annotated[bool, option("--with-test", panel=OUTPUT, help="data: write the test split, too")] = False
+    link: Annotated[
+        bool, option("--link", panel=OUTPUT, help="folder: symbolic links to the original files, not copies")
+    ] = False
+    overwrite: Annotated[bool, option("--overwrite", panel=OUTPUT, help="replace an earlier export")] = False
+    quiet: Quiet = False
+
+
+@with_flags
+def export(run: RunArgument, options: ExportOptions) -> None:
     """Write what a selection keeps: indices for other programs, or the pruned data itself.
 
     Labels are those that were trained on, also where the run replaced them or made them noisy. Images are the
     source's own files, before any resize; texts come with all columns of the source's file.
     """
-    opened = Run.open(run)
-    with showing(quiet) as progress:
+    from moso.cli.display import showing
+    from moso.cli.work import asked_selection
+    from moso.export.kept import export_kept
+    from moso.results.reading import Run
+
+    o, opened = options, Run.open(run)
+    method, selector, ratio = asked_selection(opened, o)
+    with showing(o.quiet) as progress:
         done = export_kept(
             opened,
-            out,
+            o.out,
             method=method,
             selector=selector,
             ratio=ratio,
-            seed=seed,
-            overrides=overrides,
-            form=form,
-            ids=ids,
-            with_test=with_test,
-            link=link,
-            overwrite=overwrite,
+            seed=o.seed,
+            overrides=o.overrides,
+            form=o.form,
+            ids=o.ids,
+            with_test=o.with_test,
+            link=o.link,
+            overwrite=o.overwrite,
             progress=progress,
         )
-    if not quiet:
+    if not o.quiet:
         kept = f"{done.samples:,} of {opened.manifest['dataset']['train']:,} training samples"
         one = done.selection
-        typer.echo(f"{kept} that {one.method} ({one.selector}) keeps at ratio {one.ratio:g} in {done.path}")
+        typer.echo(f"{kept}, kept by {one.method} ({one.selector}) at ratio {one.ratio:g}, written to {done.path}")

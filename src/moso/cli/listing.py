@@ -1,17 +1,12 @@
 """`moso methods | models | datasets`: lists of what is available."""
 
 import json
-from typing import Annotated, Any
+from typing import Any
 
 import typer
-from rich.table import Table
 
-from moso.cli.printed_tables import console
-from moso.data.dataset import datasets as known_datasets
-from moso.methods import listing
-from moso.models import models as known_models
+from moso.cli.flags import Json
 
-Json = Annotated[bool, typer.Option("--json", help="a list of objects, for programs")]
 # Columns of the printed tables; the JSON has all columns.
 _COLUMNS = {
     "method": ("name", "score", "selector", "needs", "description"),
@@ -22,6 +17,11 @@ _COLUMNS = {
 
 def methods(as_json: Json = False) -> None:
     """List methods, scores and selectors: what they need, which end they keep, what they can be told."""
+    from rich.table import Table
+
+    from moso.cli.printed_tables import console
+    from moso.methods import listing
+
     rows = listing()
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
@@ -50,11 +50,15 @@ def _default(entry: Any) -> str:
 
 def models(as_json: Json = False) -> None:
     """List networks; timm:NAME and package.module:factory work too."""
+    from moso.models import models as known_models
+
     _show([{"name": name, "description": text} for name, text in known_models()], as_json)
 
 
 def datasets(as_json: Json = False) -> None:
     """List data sets and the forms of paths to your own."""
+    from moso.data.dataset import datasets as known_datasets
+
     _show([{"name": name, "description": text} for name, text in known_datasets()], as_json)
 
 
@@ -62,6 +66,10 @@ def _show(rows: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return
+    from rich.table import Table
+
+    from moso.cli.printed_tables import console
+
     table = Table(box=None)
     names = [name for name in ("name", "kind", "description") if name in rows[0]]
     for name in names:

@@ -1,6 +1,7 @@
-"""The command `moso`: its verbs, and the handling of errors.
+"""The command `moso`: the group of its verbs, and the handling of errors.
 
-Exit codes: 0 done; 2 an error of the user or the environment (one sentence, no traceback); 1 an error of moso.
+Exit codes: 0 done; 2 an error of the user or the environment (one sentence, no traceback); 1 an error of moso; 130
+stopped by Ctrl-C.
 """
 
 import sys
@@ -9,32 +10,18 @@ from typing import Annotated
 
 import typer
 
-from moso.cli import listing, run
-from moso.cli import stage_verbs as stages
-from moso.cli.compare import compare
-from moso.cli.embed import embed
-from moso.cli.exact import exact
-from moso.cli.explore import explore
-from moso.cli.export import export
-from moso.cli.report import report
-from moso.cli.reproduce import reproduce_command
-from moso.cli.status import status
-from moso.cli.suspects import suspects
+from moso.cli.help_layout import LazyGroup
 from moso.errors import MosoError
 from moso.version import __version__
 
 app = typer.Typer(
-    help="Prune training data and prove it: what each sample is worth, what can be dropped, what that costs.",
+    cls=LazyGroup,
+    help="Prune training data and prove it: which samples can go, and what that costs.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"max_content_width": 110},
 )
-for verb in (run.run, embed, run.train, stages.score, stages.select, stages.evaluate, report, explore, export, compare):
-    app.command()(verb)
-app.command("reproduce")(reproduce_command)
-for verb in (status, suspects, exact, listing.methods, listing.models, listing.datasets):
-    app.command()(verb)
 
 
 @app.callback(invoke_without_command=True)
@@ -54,7 +41,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit."""
     warnings.showwarning = _notice
     try:
-        app(arguments)
+        app(arguments, prog_name="moso")
     except MosoError as problem:
         _leave(str(problem))
     except OSError as problem:

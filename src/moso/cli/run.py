@@ -1,29 +1,21 @@
-"""`moso run`: from data to pruned data, with an evaluation by retraining."""
+"""`moso run`: from data to pruned data, with an evaluation by retraining. `moso train`: its first stage."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from moso.analysis.estimate import estimate
-from moso.cli.configuration_flags import RunSettings, configuration_from
+from moso.cli.configuration_flags import RunSettings
 from moso.cli.executor_options import ExecutorOptions
-from moso.cli.flags import DryRun, with_flags
-from moso.cli.printed_tables import print_plan, print_summary
-from moso.cli.work import default_out, working
-from moso.report.page.page import write_report
-from moso.results.directory import RunDirectory
-from moso.results.originals import load_data
-from moso.results.reading import Run
-from moso.run.job import Job
-from moso.run.stages import evaluate_stage, score_stage, select_stage, train_stage
+from moso.cli.flags import OUTPUT, DryRun, option, with_flags
 
 ConfigArgument = Annotated[
-    Path | None, typer.Argument(metavar="RUN.TOML", help="settings in a file; flags count more", show_default=False)
+    Path | None,
+    typer.Argument(metavar="RUN.TOML", help="settings in a file; flags override it", show_default=False),
 ]
 Out = Annotated[
     str | None,
-    typer.Option("--out", help="run directory, or an address, s3://bucket/run [runs/DATASET-HASH]", show_default=False),
+    option("--out", panel=OUTPUT, metavar="RUN", help="run directory or address [default: runs/DATASET-HASH]"),
 ]
 
 
@@ -37,6 +29,13 @@ def run(
     settings: RunSettings,
 ) -> None:
     """Partition, train surrogates, score, select, retrain, report: the whole job, resumable."""
+    from moso.analysis.estimate import estimate
+    from moso.cli.printed_tables import print_plan, print_summary
+    from moso.cli.work import new_job, working
+    from moso.report.page.page import write_report
+    from moso.results.reading import Run
+    from moso.run.stages import evaluate_stage, score_stage, select_stage, train_stage
+
     job = new_job(file, out, options, settings)
     if dry_run:
         print_plan(job, estimate(job, options.worker_count(job.configuration)))
@@ -54,32 +53,11 @@ def run(
 @with_flags
 def train(file: ConfigArgument = None, out: Out = None, *, options: ExecutorOptions, settings: RunSettings) -> None:
     """Begin a run and train its surrogates; `moso score` goes on from there."""
+    from moso.cli.work import new_job, working
+    from moso.run.stages import train_stage
+
     job = new_job(file, out, options, settings)
     with working(job, options) as executor:
         train_stage(job, executor)
     if not options.quiet:
-        typer.echo(f"surrogates trained in {job.directory}")
-
-
-def new_job(
-    file: Path | None,
-    out: str | None,
-    options: ExecutorOptions,
-    settings: RunSettings,
-    defaults: dict[str, Any] | None = None,
-) -> Job:
-    """Return the job that a file and flags describe, with its data loaded and checked.
-
-    Args:
-        file: The TOML file, if there is one.
-        out: The run directory; by default that of the file, or one named after data and configuration.
-        options: Where and how the pieces run.
-        settings: Settings given as flags.
-        defaults: Defaults of the verb.
-
-    Raises:
-        MosoError: A setting is invalid, or the data cannot be opened.
-    """
-    configuration, file_out = configuration_from(file, settings.given, defaults)
-    directory = RunDirectory.at(out or file_out or default_out(configuration))
-    return Job(directory, configuration, load_data(configuration), runtime=options.runtime)
+        typer.echo(f"surrogates trained in {job.directory}; `moso score {job.directory}` goes on")

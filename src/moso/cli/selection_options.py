@@ -3,27 +3,30 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, cast
-
-import typer
+from typing import TYPE_CHECKING, Annotated, cast
 
 from moso import errors
-from moso.cli.flags import Flags
-from moso.configuration.resolved_method import ResolvedMethod, read_settings
-from moso.results.overrides import keep_overrides
-from moso.run.imported_scores import LISTED, find_choices, import_list, import_scores
-from moso.run.job import Job
-from moso.scores import Hard
-from moso.selection import selectors as known_selectors
+from moso.cli.flags import SELECTION, Decisions, Flags, Keeps, option
 
-Methods = Annotated[list[str] | None, typer.Option("--method", help="method; may be repeated", show_default=False)]
-Selectors = Annotated[
-    list[str] | None, typer.Option("--selector", help="selector; may be repeated", show_default=False)
+if TYPE_CHECKING:
+    from moso.configuration.resolved_method import ResolvedMethod
+    from moso.run.job import Job
+    from moso.scores import Hard
+
+Methods = Annotated[
+    list[str] | None,
+    option("--method", panel=SELECTION, help="pruning method; may be repeated [default: those of the run]"),
 ]
-Decisions = Annotated[
-    Path | None,
-    typer.Option(
-        "--overrides", help="decisions by hand, as the page saves them: a .csv with id, decision", show_default=False
+Selectors = Annotated[
+    list[str] | None,
+    option("--selector", panel=SELECTION, help="selector; may be repeated [default: each method's own]"),
+]
+Ratios = Annotated[
+    list[str] | None,
+    option(
+        "--ratio",
+        panel=SELECTION,
+        help="share to remove, such as 0.4 or 40%; may be repeated [default: those of the run]",
     ),
 ]
 
@@ -34,47 +37,46 @@ class SelectionOptions(Flags):
 
     method: Methods = None
     selector: Selectors = None
-    ratio: Annotated[
-        list[float] | None, typer.Option("--ratio", help="share to remove; may be repeated", show_default=False)
-    ] = None
+    ratio: Ratios = None
+    keep: Keeps = None
     setting: Annotated[
         list[str] | None,
-        typer.Option(
-            "--setting", help="SELECTOR.SETTING=VALUE, e.g. coverage.cut=0.2; may be repeated", show_default=False
-        ),
+        option("--setting", panel=SELECTION, help="SELECTOR.SETTING=VALUE, e.g. coverage.cut=0.2; may be repeated"),
     ] = None
     min_per_class: Annotated[
-        int | None, typer.Option("--min-per-class", min=0, help="samples that every class keeps", show_default=False)
+        int | None, option("--min-per-class", panel=SELECTION, min=0, help="samples that every class keeps at least")
     ] = None
     scores: Annotated[
         Path | None,
-        typer.Option(
-            "--scores", help="scores of your own: .npy, or a .parquet or .csv with id, score", show_default=False
-        ),
+        option("--scores", panel=SELECTION, help="scores of your own: .npy, or a .parquet or .csv with id, score"),
     ] = None
     indices: Annotated[
         Path | None,
-        typer.Option(
-            "--indices", help="a list of what stays: .npy positions, or ids in .parquet, .csv, .txt", show_default=False
+        option(
+            "--indices", panel=SELECTION, help="a list of kept samples: .npy positions, or ids in .parquet, .csv, .txt"
         ),
     ] = None
-    name: Annotated[
-        str | None, typer.Option("--name", help="what your scores or list are called", show_default=False)
-    ] = None
+    name: Annotated[str | None, option("--name", panel=SELECTION, help="name of your scores or list")] = None
     hard: Annotated[
         str | None,
-        typer.Option("--hard", help="the end of your scores where hard samples are: high, low", show_default=False),
+        option("--hard", panel=SELECTION, help="the end of your scores where hard samples are: high, low"),
     ] = None
     overrides: Decisions = None
 
-    def choices(self, job: Job) -> list[ResolvedMethod]:
+    def choices(self, job: "Job") -> "list[ResolvedMethod]":
         """Import the user's files into the run, and return the requested methods and selectors."""
         own = self._bring(job)
         choices = asked_choices(job, [*(self.method or []), *own], self.selector, self.setting, self.min_per_class)
         return _decided(job, choices, self.overrides)
 
-    def _bring(self, job: Job) -> list[str]:
+    def ratios(self, job: "Job") -> list[float]:
+        """Return the requested shares to remove; none stands for those of the run."""
+        return asked_ratios(self.ratio, self.keep, len(job.data.train))
+
+    def _bring(self, job: "Job") -> list[str]:
         """Import the user's score or list into the run; return its name, or nothing if there is none."""
+        from moso.run.imported_scores import import_list, import_scores
+
         name, scores, indices, hard = self.name, self.scores, self.indices, self.hard
         if scores is None and indices is None:
             if name is not None or hard is not None:
@@ -91,17 +93,34 @@ class SelectionOptions(Flags):
                 raise errors.SettingInvalid(
                     f"--hard {hard} must be high or low, the end of the scores where the hard samples are"
                 )
-            import_scores(job, name, scores, cast(Hard | None, hard))
+            import_scores(job, name, scores, cast("Hard | None", hard))
         return [name]
 
 
+def asked_ratios(ratios: Sequence[str] | None, keeps: Sequence[str] | None, samples: int) -> list[float]:
+    """Return the shares to remove that `--ratio` and `--keep` ask for, each once; none if neither was given.
+
+    Args:
+        ratios: Values of `--ratio`.
+        keeps: Values of `--keep`.
+        samples: Number of training samples.
+
+    Raises:
+        MosoError: ``ratio-out-of-range``, ``setting-invalid``.
+    """
+    from moso.selection.share import parse_keep, parse_share
+
+    found = [parse_share(one) for one in ratios or ()] + [parse_keep(one).ratio(samples) for one in keeps or ()]
+    return list(dict.fromkeys(found))
+
+
 def asked_choices(
-    job: Job,
+    job: "Job",
     methods: list[str] | None,
     selectors: list[str] | None,
     settings: list[str] | None = None,
     min_per_class: int | None = None,
-) -> list[ResolvedMethod]:
+) -> "list[ResolvedMethod]":
     """Return the requested methods and selectors, resolved; by default those of the configuration.
 
     Args:
@@ -115,6 +134,8 @@ def asked_choices(
         SettingsConflict: A setting belongs to a score, which is already computed.
         MosoError: A name is unknown, or a method is impossible in this run.
     """
+    from moso.run.imported_scores import find_choices
+
     asking = _with_settings(job, settings or [], min_per_class)
     if not methods and not selectors:
         return find_choices(asking)
@@ -126,10 +147,13 @@ def asked_choices(
     return find_choices(asking, [(method, selector) for method in named for selector in ways])
 
 
-def _decided(job: Job, choices: list[ResolvedMethod], overrides: Path | None) -> list[ResolvedMethod]:
+def _decided(job: "Job", choices: "list[ResolvedMethod]", overrides: Path | None) -> "list[ResolvedMethod]":
     """Return the choices with the user's manual decisions, which are copied into the run."""
     if overrides is None:
         return choices
+    from moso.results.overrides import keep_overrides
+    from moso.run.imported_scores import LISTED
+
     for choice in choices:
         if choice.selector.name == LISTED:
             raise errors.SettingsConflict(
@@ -139,8 +163,11 @@ def _decided(job: Job, choices: list[ResolvedMethod], overrides: Path | None) ->
     return [replace(choice, overrides=digest) for choice in choices]
 
 
-def _with_settings(job: Job, settings: list[str], min_per_class: int | None) -> Job:
+def _with_settings(job: "Job", settings: list[str], min_per_class: int | None) -> "Job":
     """Return the job with other settings of selectors; the settings of scores are fixed, as the scores are computed."""
+    from moso.configuration.resolved_method import read_settings
+    from moso.selection import selectors as known_selectors
+
     given = read_settings(settings)
     of_scores = sorted(set(given) - set(known_selectors()))
     if of_scores:

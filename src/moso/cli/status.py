@@ -5,23 +5,22 @@ import tempfile
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moso.analysis.live_scalars import Scalars
-from moso.analysis.run_status import StageStatus, Status
-from moso.analysis.run_status import status as standing
-from moso.cli.flags import RunArgument
-from moso.results.directory import RunDirectory
+from moso.cli.flags import OUTPUT, Json, RunArgument, option
+
+if TYPE_CHECKING:
+    from moso.analysis.run_status import StageStatus, Status
+    from moso.results.directory import RunDirectory
 
 Watch = Annotated[
-    float | None,
-    typer.Option("--watch", min=0.1, help="look again every so many seconds until nobody works", show_default=False),
+    float | None, option("--watch", panel=OUTPUT, min=0.1, help="repeat every so many seconds while the run is running")
 ]
 Board = Annotated[
     Path | None,
-    typer.Option("--tensorboard", help="folder to write losses and progress to for TensorBoard", show_default=False),
+    option("--tensorboard", panel=OUTPUT, help="folder to write losses and progress to, for TensorBoard"),
 ]
 
 
@@ -29,9 +28,13 @@ def status(
     run: RunArgument,
     watch: Watch = None,
     tensorboard: Board = None,
-    as_json: Annotated[bool, typer.Option("--json", help="everything, as JSON")] = False,
+    as_json: Json = False,
 ) -> None:
     """Say how a run stands: what is done, what is at work and where, what failed, how long it will take."""
+    from moso.analysis.live_scalars import Scalars
+    from moso.analysis.run_status import status as standing
+    from moso.results.directory import RunDirectory
+
     # A few small files are copied to a scratch folder of their own: the local copy of a run in progress may be busy
     # with large files.
     with tempfile.TemporaryDirectory(prefix="moso-status-") as scratch:
@@ -49,7 +52,7 @@ def status(
             scalars.close()
 
 
-def _lines(directory: RunDirectory, found: Status) -> list[str]:
+def _lines(directory: "RunDirectory", found: "Status") -> list[str]:
     lines = [f"{directory}: {_holder(found)}"]
     for stage in found.stages:
         lines.append(f"  {stage.name:<9} {_stage(stage)}")
@@ -57,23 +60,23 @@ def _lines(directory: RunDirectory, found: Status) -> list[str]:
     for one in found.running:
         ago = max(0.0, found.time - one.time)
         where = f"{one.host} process {one.process}"
-        lines.append(f"    {one.label}: {one.done / one.total:.0%}, {where}, heard of {ago:.0f} s ago")
+        lines.append(f"    {one.label}: {one.done / one.total:.0%}, {where}, last heartbeat {ago:.0f} s ago")
     return lines
 
 
-def _holder(found: Status) -> str:
+def _holder(found: "Status") -> str:
     if found.holder is None:
-        return "nobody is at work"
+        return "idle"
     ago = max(0.0, found.time - found.holder.renewed)
-    return f"process {found.holder.process} on {found.holder.host} is at work, heard of {ago:.0f} s ago"
+    return f"running (process {found.holder.process} on {found.holder.host}, last heartbeat {ago:.0f} s ago)"
 
 
-def _stage(stage: StageStatus) -> str:
-    lost = f", {stage.lost} lost with their worker and begun again" if stage.lost else ""
+def _stage(stage: "StageStatus") -> str:
+    lost = f", {stage.lost} restarted after their worker died" if stage.lost else ""
     if stage.complete:
         return f"complete, {stage.seconds:.1f} s of computation{lost}"
     if not stage.pieces:
-        return "not begun"
+        return "not started"
     left = "" if stage.seconds_left is None else f", about {stage.seconds_left:.0f} s left"
     failed = f", {len(stage.failures)} failed" if stage.failures else ""
     return f"{stage.done} of {stage.pieces} done{failed}{lost}{left}"

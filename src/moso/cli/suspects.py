@@ -3,21 +3,9 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from moso import errors
-from moso.analysis.label_issues import check_possible, find_label_issues
 from moso.cli.executor_options import ExecutorOptions
-from moso.cli.flags import RunArgument, with_flags
-from moso.cli.printed_tables import console, print_tables
-from moso.cli.work import local_path, open_job, working
-from moso.configuration import CUSTOM
-from moso.evidence.predictions import out_of_sample_path
-from moso.report.page.page import PAGE, write_report
-from moso.report.suspects.suspects_files import headline, write_suspects
-from moso.report.suspects.suspects_tables import detection_text, suspects_text
-from moso.results.reading import Run
-from moso.run.stages import gather
+from moso.cli.flags import DATA, OUTPUT, SCORING, RunArgument, Seed, local_option, option, with_flags
 
 PRINTED = 10
 
@@ -27,34 +15,40 @@ def suspects(
     run: RunArgument,
     labels: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--labels",
-            help="FILE[:KEY] of labels known to be right, to measure detection by [the source's, where the run "
+            panel=DATA,
+            help="FILE[:KEY] of labels known to be right, to measure detection by [default: the source's, if the run "
             "replaced them or made them noisy]",
-            show_default=False,
         ),
     ] = None,
     order: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--order",
-            help="what ranks them: out-of-sample, neighbours, combined, or the name of a score of the run [combined "
+            panel=SCORING,
+            help="what ranks the samples: out-of-sample, neighbours, combined, or a score of the run [default: combined "
             "where inputs are vectors, else aum if the run has it, else out-of-sample]",
-            show_default=False,
         ),
     ] = None,
-    top: Annotated[int, typer.Option("--top", help="how many; 0 = all")] = 100,
-    seed: Annotated[int | None, typer.Option("--seed", help="seed [the run's first]", show_default=False)] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", help="folder to write to [RUN/suspects]", parser=local_path, metavar="PATH", show_default=False
-        ),
-    ] = None,
+    seed: Seed = None,
+    top: Annotated[int, option("--top", panel=OUTPUT, help="number of samples listed; 0 for all")] = 100,
+    out: Annotated[Path | None, local_option("--out", help="folder to write to [default: RUN/suspects]")] = None,
     *,
     options: ExecutorOptions,
 ) -> None:
     """Find samples whose label is likely wrong, with the label that networks which never saw them would give."""
+    from moso.analysis.label_issues import check_possible, find_label_issues
+    from moso.cli.printed_tables import console, print_tables
+    from moso.cli.work import open_job, working
+    from moso.configuration import CUSTOM
+    from moso.evidence.predictions import out_of_sample_path
+    from moso.report.page.page import PAGE, write_report
+    from moso.report.suspects.suspects_files import headline, write_suspects
+    from moso.report.suspects.suspects_tables import detection_text, suspects_text
+    from moso.results.reading import Run
+    from moso.run.stages import gather
+
     if top < 0:
         raise errors.SettingInvalid(f"--top {top}: give a number of suspects, or 0 for all")
     opened = Run.open(run)

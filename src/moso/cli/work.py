@@ -1,20 +1,30 @@
 """Shared by the working verbs: opening a job, choosing an executor, locking the directory."""
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import typer
 
-from moso import errors
+from moso.cli.configuration_flags import QUICK, QUICK_VISITS, RunSettings, configuration_from
 from moso.cli.executor_options import ExecutorOptions
-from moso.configuration import Configuration
+from moso.cli.export import ExportOptions
+from moso.cli.selection_options import SelectionOptions, asked_ratios
+from moso.configuration import CUSTOM, Configuration
 from moso.configuration.configuration import available_device
+from moso.evaluation.standings import RANDOM
+from moso.evaluation.tolerance import check_tolerance
 from moso.results.directory import RunDirectory
+from moso.results.originals import load_data
+from moso.results.overrides import overrides_digest
+from moso.results.reading import Run
 from moso.run.job import Job, Runtime
-from moso.run.stages import Executor, begin
-from moso.storage.store import is_address
+from moso.run.stages import Executor, begin, select_stage
+from moso.selection.share import asked_ratio
 
 
 def default_out(configuration: Configuration) -> Path:
@@ -48,12 +58,91 @@ def open_job(run: str, runtime: Runtime | None = None) -> Job:
     return Job.open(directory, runtime=runtime)
 
 
-def local_path(text: str | Path) -> Path:
-    """Parse a flag's value as a path of this machine.
+def with_tolerance(job: Job, tolerance: float | None) -> Job:
+    """Return the job with another tolerance, which the run then has; None changes nothing.
 
     Raises:
-        OutputInvalid: The value is an address such as `s3://bucket/run`, which would become a folder of that name.
+        SettingInvalid: The tolerance is negative or not finite.
     """
-    if is_address(text):
-        raise errors.OutputInvalid(f"{text} is an address, and this is written on this machine alone; give a path")
-    return Path(text)
+    if tolerance is None:
+        return job
+    check_tolerance(tolerance)
+    return replace(job, configuration=job.configuration.model_copy(update={"tolerance": tolerance}))
+
+
+def new_job(
+    file: Path | None,
+    out: str | None,
+    options: ExecutorOptions,
+    settings: RunSettings,
+    defaults: dict[str, Any] | None = None,
+) -> Job:
+    """Return the job that a file and flags describe, with its data loaded and checked.
+
+    Args:
+        file: The TOML file, if there is one.
+        out: The run directory; by default that of the file, or one named after data and configuration.
+        options: Where and how the pieces run.
+        settings: Settings given as flags.
+        defaults: Defaults of the verb.
+
+    Raises:
+        MosoError: A setting is invalid, or the data cannot be opened.
+    """
+    given = {**(defaults or {}), **(QUICK if settings.quick else {})}
+    configuration, file_out = configuration_from(file, settings.given, given)
+    data = load_data(configuration)
+    configuration = _with_samples(configuration, settings, len(data.train))
+    directory = RunDirectory.at(out or file_out or default_out(configuration))
+    return Job(directory, configuration, data, runtime=options.runtime)
+
+
+def _with_samples(configuration: Configuration, settings: RunSettings, samples: int) -> Configuration:
+    """Return the configuration with what depends on the number of samples: `--keep 3000`, the epochs of `--quick`."""
+    update: dict[str, Any] = {}
+    if settings.keep:
+        update["ratios"] = tuple(asked_ratios(settings.given.get("ratios"), settings.keep, samples))
+    if settings.quick:
+        most = max(3, QUICK_VISITS // samples)
+        shorter = {"surrogate": ("epochs",), "retraining": ("epochs", "retrain_epochs")}
+        for name, flags in shorter.items():
+            recipe = getattr(configuration, name)
+            if recipe.epochs > most and not any(flag in settings.given for flag in flags):
+                update[name] = recipe.changed(epochs=most)
+    changed = configuration.model_copy(update=update)
+    changed.check()
+    return changed
+
+
+def asked_selection(run: Run, asked: ExportOptions) -> tuple[str | None, str | None, float | None]:
+    """Return the method, selector and ratio to export; a ratio that was not selected yet is selected first.
+
+    Args:
+        run: The run.
+        asked: The flags of `moso export`.
+
+    Raises:
+        MosoError: ``ratio-out-of-range``, ``settings-conflict``, and those of `select_stage`.
+    """
+    if asked.ratio is None and asked.keep is None:
+        return asked.method, asked.selector, None
+    ratio = asked_ratio(asked.ratio, asked.keep, run.manifest["dataset"]["train"])
+    own = [one for one in run.configuration.methods if one != RANDOM]
+    method = asked.method or (own[0] if len(own) == 1 else None)
+    digest = "" if asked.overrides is None else overrides_digest(asked.overrides)
+    there = [
+        one
+        for one in run.selections()
+        if abs(one.ratio - ratio) < 1e-9
+        and method in (None, one.method)
+        and asked.selector in (None, one.selector)
+        and json.loads(one.parameters).get("overrides", "") == digest
+    ]
+    if not there and method is not None and run.configuration.dataset != CUSTOM:
+        job = open_job(str(run.directory))
+        wanted = SelectionOptions(
+            method=[method], selector=None if asked.selector is None else [asked.selector], overrides=asked.overrides
+        )
+        with working(job, ExecutorOptions(workers=1, quiet=True)):
+            select_stage(job, wanted.choices(job), [ratio])
+    return method, asked.selector, ratio

@@ -7,41 +7,46 @@ import hashlib
 import json
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import tomli_w
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import ConfigDict, ValidationError, field_validator
 
 from moso import errors
 from moso.configuration.candidates import LEAST_PARTITIONS, undecided
+from moso.configuration.fields import (
+    CUSTOM,
+    FORMAT,
+    DataFields,
+    NetworkFields,
+    PlaceFields,
+    ProofFields,
+    ScoringFields,
+    SelectionFields,
+)
 from moso.configuration.resolved_method import ResolvedMethod, all_needs, read_settings, resolve_method
-from moso.data.readers import MEMORY_LIMIT_BYTES
 from moso.data.sources.registry import expected_task, fitting, has_vectors
 from moso.errors import unknown_name
 from moso.evaluation.baselines import BASELINES, FEWER_STEPS
-from moso.evidence import MEAN_SHARE, Sampling
 from moso.evidence.estimators import IN_RUN
 from moso.evidence_kinds.label_free_embedding import INPUTS
 from moso.evidence_kinds.registry import about_classes, needed_kinds
-from moso.gradients.estimates.sketch import NUMBERS
 from moso.methods import Method, find_method, methods
 from moso.methods.auto import AUTO, CHOSEN
-from moso.scores import Form, Score
+from moso.scores import Score
 from moso.selection import Selector, check_ratio
-from moso.tasks import Classification, find_task
+from moso.selection.share import parse_share
+from moso.tasks import find_task
 from moso.training.in_run import check_in_run
-from moso.training.recipe import Match, TrainingRecipe, load_recipe, written_recipe
+from moso.training.recipe import TrainingRecipe, load_recipe, written_recipe
 
-FORMAT: Literal[1] = 1
-# In place of the name of a data set or network: an object given by the caller of the library.
-CUSTOM = "custom"
 # Shortcuts for settings of a recipe, which `resolve` writes into the recipes of surrogates and retraining.
 _BOTH = {"epochs", "batch_size", "learning_rate", "augmentation"}
 _SHORTCUTS = {*_BOTH, "retrain_epochs"}
 
 
-class Configuration(BaseModel):
+class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, NetworkFields, DataFields):
     """The resolved settings of one run: data, network, training and scoring of surrogates, selection, evaluation.
 
     Example:
@@ -52,90 +57,6 @@ class Configuration(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    format: Literal[1] = FORMAT
-    dataset: str = Field("digits", description="name or path of the data")
-    labels: str | None = Field(None, description="FILE[:KEY] whose labels replace the training labels")
-    label_noise: float = Field(0.0, ge=0, le=1, description="share of samples that get a label drawn at random")
-    resize: int | None = Field(None, ge=1, description="pixels every image is scaled and cut to")
-    on_broken: Literal["stop", "skip"] = Field("stop", description="what to do with images that cannot be decoded")
-    memory_limit: float = Field(
-        MEMORY_LIMIT_BYTES / 2**30, ge=0, description="GiB of decoded images kept in memory; more stays encoded"
-    )
-    test_share: float = Field(0.2, gt=0, lt=1, description="share held out where the data has no test split")
-    task: str = Field(Classification.name, description="what is learned, by name")
-    by_class: bool = Field(True, description="samples belong to classes: selections can be balanced, tables split")
-    model: str = Field("convnet", description="the surrogate's network")
-    retrain_model: str = Field("", description="the network retrained on what is kept, if another")
-    partitions: int = Field(5, ge=1, description="the paper's I; 1 means none")
-    time_steps: int = Field(10, ge=1, description="the paper's sampled time steps, K")
-    sampling: Sampling = Field("stratified", description="how time steps are drawn; 'uniform' is the paper's")
-    risk: Literal["train", "validation", "own"] = Field(
-        "train", description="what samples are judged by: the risk of 'train', the paper's, or of 'validation' data"
-    )
-    validation: str | None = Field(None, description="name or path of the data that --risk validation means")
-    validation_share: float = Field(
-        0.0, ge=0, lt=1, description="share of the training data held out for --risk validation; 0 = none"
-    )
-    probes: int = Field(
-        0, ge=0, description="moso-adjoint: random probes of each sample's effect on its own loss; 0 = left out"
-    )
-    window: float = Field(
-        1.0, gt=0, le=1, description="moso-adjoint: share of the updates, the last ones, that are differentiated"
-    )
-    form: Form = Field("paper", description="'paper' or 'centred' form of the score")
-    view: Literal["auto", "evaluation", "training"] = Field(
-        "auto",
-        description="scored as samples and network are in 'evaluation', or as 'training' saw them; auto: 'training' "
-        "with batch-norm or augmentation",
-    )
-    parameters: Literal["all", "head"] = Field("all", description="which parameters' gradients are compared")
-    estimator: Literal["exact", "subsampled", "sketched", "last-layer", "in-run"] = Field(
-        "exact", description="exact terms, or a cheaper estimate: subsampled, sketched, last-layer, in-run"
-    )
-    mean_share: float = Field(MEAN_SHARE, gt=0, le=1, description="subsampled: share of samples in the mean gradient")
-    sketch_numbers: int = Field(NUMBERS, ge=1, description="sketched: numbers kept of a sample's gradient")
-    score_batch_size: int | None = Field(
-        None, ge=1, description="samples a batch while scoring; found by itself if not given"
-    )
-    shard_size: int = Field(
-        0, ge=0, description="samples a shard of a partition that is scored side by side with others; 0 = no shards"
-    )
-    initialisations: int = Field(
-        2, ge=1, description="networks that el2n and grand average, each trained up to the early epoch; sources take 10"
-    )
-    early_epochs: int = Field(0, ge=0, description="epochs after which el2n and grand look; 0 = a tenth of training")
-    embedding: str = Field(
-        "trained",
-        description="features for ssp: 'trained' without labels, 'inputs' as they are, FILE.npy, .parquet, timm:NAME",
-    )
-    methods: tuple[str, ...] = ("moso-rank",)
-    rounds: int = Field(
-        1, ge=1, description="rounds of training on what is kept, scoring all samples and dropping a part of the ratio"
-    )
-    trial_share: float = Field(
-        1.0, gt=0, le=1, description="auto: share of the retraining's epochs for which a candidate is tried"
-    )
-    selectors: tuple[str, ...] = Field((), description="how samples are chosen; without it, each method's own way")
-    min_per_class: int = Field(0, ge=0, description="samples that every class keeps, or all it has")
-    settings: dict[str, dict[str, Any]] = Field(
-        {}, description="NAME.SETTING=VALUE of a selector or a score, such as coverage.cut=0.2; may be repeated"
-    )
-    ratios: tuple[float, ...] = Field((0.4, 0.6, 0.8), description="shares to remove")
-    baselines: tuple[str, ...] = Field(
-        (), description="what is retrained beside the methods at equal cost: rs2, full-fewer-steps"
-    )
-    tolerance: float = Field(
-        1.0,
-        ge=0,
-        allow_inf_nan=False,
-        description="points that pruning may cost, overall and in any class, to count as free",
-    )
-    seed: int = Field(0, ge=0, description="the first seed; the samples pruned are chosen by it")
-    seeds: int = Field(3, ge=1, description="how many seeds prove it; each is the whole pipeline")
-    threads: int = Field(1, ge=1, description="threads a partition or retraining computes with")
-    device: str = Field("cpu", description="cpu, cuda, cuda:1, mps")
-    recipe: str = Field("quick", description="the recipe the two tables below started from")
-    match: Match = Field("epochs", description="what retraining on less data keeps equal")
     surrogate: TrainingRecipe
     retraining: TrainingRecipe
 
@@ -143,6 +64,12 @@ class Configuration(BaseModel):
     @classmethod
     def _without_repeats(cls, values: Any) -> Any:
         return tuple(dict.fromkeys(values)) if isinstance(values, list | tuple) else (values,)
+
+    @field_validator("ratios", mode="before")
+    @classmethod
+    def _shares(cls, values: Any) -> Any:
+        """Read shares as people write them: 0.4, or 40% as a text; 40 is asked about."""
+        return tuple(parse_share(value) if isinstance(value, str | int | float) else value for value in values)
 
     @classmethod
     def resolve(cls, given: dict[str, Any]) -> "Configuration":
@@ -245,7 +172,7 @@ class Configuration(BaseModel):
             check_in_run(self.surrogate)
         if self.risk != "train" and self.estimator != "exact":
             raise errors.SettingsConflict(
-                f"--risk {self.risk} is differentiated exactly; it does not go with estimator {self.estimator}"
+                f"risk {self.risk!r} is differentiated exactly; it does not go with estimator {self.estimator}"
             )
         if self.view == "training" and (self.estimator == IN_RUN or self.shard_size):
             other = (
@@ -254,7 +181,7 @@ class Configuration(BaseModel):
             raise errors.SettingsConflict(f"view = 'training' does not go with {other}; leave one of the two out")
         if self.shard_size and (self.estimator != "exact" or self.risk != "train"):
             raise errors.SettingsConflict(
-                f"shard_size = {self.shard_size} splits the exact scoring by the training risk; leave --shard-size out "
+                f"shard_size = {self.shard_size} splits the exact scoring by the training risk; leave it out "
                 f"with estimator {self.estimator!r} and risk {self.risk!r}"
             )
         if self.rounds > 1 and (self.estimator == IN_RUN or self.shard_size or self.probes or AUTO in self.methods):
@@ -264,7 +191,7 @@ class Configuration(BaseModel):
             )
         if self.risk != "train" and self.probes:
             raise errors.SettingsConflict(
-                f"probes = {self.probes}: only the training risk has a self term to probe; leave --probes out"
+                f"probes = {self.probes}: only the training risk has a self term to probe; leave it out"
             )
 
     def to_toml(self) -> str:
@@ -347,7 +274,7 @@ class Configuration(BaseModel):
         if score is not None and score.least_epochs > self.surrogate.epochs:
             return (
                 f"score {score.name!r} compares epochs and needs at least {score.least_epochs}, but surrogates are "
-                f"trained for {self.surrogate.epochs}; give --epochs"
+                f"trained for {self.surrogate.epochs}; train longer (epochs)"
             )
         return choice.problem()
 

@@ -59,13 +59,13 @@ class ResolvedMethod:
         if self.score is None and "scores" in asked:
             return (
                 f"method {self.method!r} has no score, and selector {selector!r} chooses by one; "
-                "name another method or leave --selector out"
+                "name another method or another selector"
             )
         if "hard" in asked and (self.score is None or self.score.hard is None):
             what = f"method {self.method!r}" if self.score is None else f"score {self.score.name!r}"
             return (
                 f"selector {selector!r} cuts off the hard end of a score, and {what} has no hard end; "
-                f"use another selector, or --setting {selector}.cut=0"
+                f"use another selector, or the setting {selector}.cut=0"
             )
         unknown = {name for name in asked - {"scores", "hard"} if find_kind(_BEHIND.get(name, name)) is None}
         if unknown:

@@ -230,12 +230,12 @@ def _check(name: str, splits: dict[str, StoredSamples]) -> None:
         if samples.shape != train.shape:
             raise errors.ShapeMismatch(
                 f"training inputs of {name} have shape {train.shape} but {split} inputs {samples.shape}; "
-                "give --resize PIXELS if they are images"
+                "give resize if they are images"
             )
         if samples.task.classes != train.task.classes:
             raise errors.ClassesMismatch(f"the {split} split of {name} has other classes than the training split")
         if samples.task.outputs != train.task.outputs:
             raise errors.ClassesMismatch(
-                f"the {split} split of {name} has {samples.task.outputs} targets a sample, the training split "
+                f"the {split} split of {name} has {samples.task.outputs} targets per sample, the training split "
                 f"{train.task.outputs}"
             )

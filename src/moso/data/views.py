@@ -19,6 +19,7 @@ from moso import errors
 from moso.batch import Batch, Item
 from moso.columns import Array
 from moso.data.augment import Augmentation, pad_crop, resized_crop, resized_crop_draws
+from moso.data.mapped import MappedReader, expecting
 from moso.data.readers import Reader
 from moso.randomness import generator, reseed, seeded
 from moso.tasks import Loss
@@ -284,9 +285,11 @@ class _Batches(Dataset[Batch]):
 
 def load(view: View, plan: Sequence[NDArray[np.int64]], epoch: int = 0, workers: int = 0) -> Iterator[Batch]:
     """Return an iterator over the batches of a plan, in order; `workers` processes read streamed views ahead."""
-    batches = _Batches(view, plan, epoch)
     if workers == 0 or not view.streamed:
-        return (batches[number] for number in range(len(plan)))
+        reader = view.reader if isinstance(view, StoredView) else None
+        wanted = expecting(reader, plan) if isinstance(reader, MappedReader) else plan
+        return (view.batch(positions, epoch) for positions in wanted)
+    batches = _Batches(view, plan, epoch)
     # A DataLoader without a generator draws its seed from the global one, which would change the user's next draw. The
     # default start method in a spawned process is spawn, which would import everything again for every epoch.
     method = "fork" if sys.platform == "linux" else None

@@ -64,7 +64,7 @@ def write_rows(
     partial, note = path.with_name(f".{path.name}.partial"), path.with_name(f".{path.name}.partial.json")
     decided = {"samples": count, "dtype": dtype, **(decided_by or {})}
     done, size = _position(partial, note, decided, batch_size)
-    file: NDArray[Any] | None = arrays.read(partial, writable=True) if done else None
+    file: arrays.MemoryMap | None = arrays.read(partial, writable=True) if done else None
     saved = time.monotonic()
     while done < count:
         plan = [np.arange(start, min(start + size, count)) for start in range(done, count, size)]

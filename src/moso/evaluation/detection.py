@@ -78,7 +78,7 @@ def precision_at(suspicion: NDArray[np.float64], wrong: NDArray[np.bool_], count
     count = int(wrong.sum()) if count is None else count
     if not 1 <= count <= len(wrong):
         raise errors.SettingInvalid(
-            f"precision at {count} of {len(wrong)} samples makes no sense; give 1 to {len(wrong)}"
+            f"precision at {count} of {len(wrong)} samples is not defined; give 1 to {len(wrong)}"
         )
     last = np.partition(suspicion, len(suspicion) - count)[len(suspicion) - count]
     above, tied = suspicion > last, suspicion == last

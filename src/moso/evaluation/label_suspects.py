@@ -114,7 +114,7 @@ def find_suspects(
             "they must be of the same samples"
         )
     if top is not None and top < 1:
-        raise errors.SettingInvalid(f"top {top} is no number of suspects; give at least 1")
+        raise errors.SettingInvalid(f"top {top} is not a number of suspects; give at least 1")
     first = np.argsort(-suspicion, kind="stable")[:top]
     own, given = np.asarray(probabilities[first], dtype=np.float64), labels[first]
     predicted, rows = own.argmax(axis=1), np.arange(len(first))

@@ -52,5 +52,7 @@ def measured(
             values.append(metric.per_sample(model, to_device(batch, device)).double().cpu())
     found = torch.cat(values).numpy()
     if found.shape != positions.shape:
-        raise errors.ExtensionBroken(f"metric {metric.measure.name!r} must give one number a sample, not {found.shape}")
+        raise errors.ExtensionBroken(
+            f"metric {metric.measure.name!r} must give one number per sample, not {found.shape}"
+        )
     return np.asarray(found)

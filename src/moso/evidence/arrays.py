@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -12,6 +13,8 @@ from moso.columns import Array
 from moso.files import replacing
 
 _BLOCK = 1 << 22
+# An array in a file, of any shape and type.
+MemoryMap = np.memmap[Any, np.dtype[Any]]
 
 
 def create(path: Path, shape: tuple[int, ...], dtype: DTypeLike, fill: float = 0) -> None:
@@ -63,7 +66,7 @@ def writing(path: Path, shape: tuple[int, ...], dtype: DTypeLike) -> Iterator[Ar
         del array
 
 
-def read(path: Path, writable: bool = False) -> Array:
+def read(path: Path, writable: bool = False) -> MemoryMap:
     """Return the array of an npy file as a memory map.
 
     Args:
@@ -74,7 +77,7 @@ def read(path: Path, writable: bool = False) -> Array:
         FileUnreadable: The file is not an npy file, or is cut short.
     """
     try:
-        found: Array = np.load(path, mmap_mode="r+" if writable else "r", allow_pickle=False)
+        found: MemoryMap = np.load(path, mmap_mode="r+" if writable else "r", allow_pickle=False)
     except (ValueError, EOFError) as problem:
         raise errors.FileUnreadable(f"{path} is not a readable array: {problem}") from problem
     return found

@@ -83,7 +83,9 @@ def gradient_norms(
 
     found: NDArray[np.float64] = squared_norms(point, batches)[0]
     if len(found) != samples:
-        raise errors.LossInvalid(f"the loss gave {len(found)} values for {samples} samples; it must give one a sample")
+        raise errors.LossInvalid(
+            f"the loss gave {len(found)} values for {samples} samples; it must give one per sample"
+        )
     if not np.isfinite(found).all():
         bad = int(np.argmin(np.isfinite(found)))
         raise errors.ValuesNotFinite(

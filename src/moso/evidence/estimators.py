@@ -72,8 +72,8 @@ class Estimator:
     def __post_init__(self) -> None:
         if str(self.name) == IN_RUN:
             raise errors.SettingsConflict(
-                "in-run terms are collected while a surrogate trains (moso run --estimator in-run, or "
-                "moso.prune(estimator='in-run')); recorded steps take exact, subsampled, sketched or last-layer"
+                "in-run terms are collected while a surrogate trains (estimator 'in-run' of moso run and "
+                "moso.prune); recorded steps take exact, subsampled, sketched or last-layer"
             )
         if self.name not in get_args(EstimatorName):
             raise unknown_name("estimator", self.name, get_args(EstimatorName))

@@ -124,7 +124,5 @@ def _rows(seen: list[torch.Tensor], count: int, layer: str) -> NDArray[np.float3
         rows = rows.mean(1)
     found: NDArray[np.float32] = rows.cpu().numpy()
     if not np.isfinite(found).all():
-        raise errors.ValuesNotFinite(
-            "the features of some samples are not finite numbers; training may have gone astray"
-        )
+        raise errors.ValuesNotFinite("the features of some samples are not finite numbers; training may have diverged")
     return found

@@ -128,8 +128,8 @@ class CapturedOutputs:
             shapes.append(type(output).__name__ if logits is None else str(tuple(logits.shape)))
         found = " and ".join(dict.fromkeys(shapes)) or "nothing"
         raise errors.ModelUnsuitable(
-            f"the network gave {found} for {count} samples where {(count, classes)} was expected, one logit a class; "
-            "scores that look at predictions cannot be had from it"
+            f"the network gave {found} for {count} samples where {(count, classes)} was expected, one logit per class; "
+            "scores of predictions cannot be computed from its outputs"
         )
 
 

@@ -69,7 +69,8 @@ def write_out_of_sample(
             counts[unseen] += 1
         if not counts.all():
             raise errors.EvidenceMissing(
-                f"sample {int(np.argmin(counts))} was seen by every network, so nobody can predict it unseen; "
+                f"sample {int(np.argmin(counts))} was seen by every network, so no network can predict it out of "
+                "sample; "
                 "out-of-sample predictions take at least 2 partitions"
             )
         for start in range(0, samples, _BLOCK):

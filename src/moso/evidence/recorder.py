@@ -177,7 +177,7 @@ class Recorder:
         """
         if self._attachment is not None:
             raise errors.RecorderMisused(
-                "this recorder is attached already; call remove() on what attach returned to end that"
+                "this recorder is attached already; call remove() on the object that attach returned first"
             )
         network, found = _network(model), [inner_optimizer(optimizer) for optimizer in optimizers]
         _check_optimizers(network, found)
@@ -209,8 +209,8 @@ class Recorder:
             missed = self._unread.missed(inner)
             if missed and self.done == 0:
                 raise errors.RecorderMisused(
-                    "the optimiser made updates before this recorder was made, so the rate of its last one is not "
-                    "certain; make the Recorder before training, or call recorder.attach(model, optimizer) then"
+                    "the optimiser made updates before this recorder was made, so the rate of its last update is "
+                    "unknown; make the Recorder before training, or call recorder.attach(model, optimizer) then"
                 )
             if not updates:
                 # A resumed run's optimiser holds state of earlier updates, so this is a warning and not an error.
@@ -358,8 +358,8 @@ class Recorder:
         if missing:
             raise errors.TrajectoryIncomplete(
                 f"training stopped after {self.done} of {self.total_steps} steps: "
-                f"sampled step {missing[0]} was never reached; give total_steps=None where the number of updates is "
-                "not certain (those that a gradient scaler skips are none), or take what there is with "
+                f"sampled step {missing[0]} was never reached; give total_steps=None if the number of updates is "
+                "not known (updates that a gradient scaler skips do not count), or open what was recorded with "
                 f"moso.Trajectory.open(folder, total_steps={self.done})"
             )
         return Trajectory.open(self.folder)
@@ -367,7 +367,9 @@ class Recorder:
 
 def _network(model: object) -> nn.Module:
     if not isinstance(model, nn.Module):
-        raise errors.WrongType(f"{type(model).__name__} is no torch.nn.Module; write (model, optimizer), in this order")
+        raise errors.WrongType(
+            f"{type(model).__name__} is not a torch.nn.Module; write (model, optimizer), in this order"
+        )
     network = as_network(model)
     # FSDP, tensor parallelism, ZeRO: no process holds a whole parameter, and gathering one takes all processes.
     sharded = [name for name, one in network.named_parameters() if hasattr(one, "full_tensor") or hasattr(one, "ds_id")]

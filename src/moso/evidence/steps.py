@@ -31,7 +31,7 @@ def sample_steps(total_steps: int, samples: int, seed: int, sampling: Sampling =
     if samples > total_steps:
         raise errors.SettingInvalid(
             f"{samples} time steps were asked for but training has only {total_steps}; "
-            "ask for fewer (--time-steps) or train longer (--epochs)"
+            "ask for fewer (time_steps) or train longer (epochs)"
         )
     draw = generator(seed, "time-steps", total_steps, samples)
     if sampling == "uniform":

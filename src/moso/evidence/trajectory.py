@@ -353,7 +353,7 @@ class _Names:
         """Return a tensor of the network."""
         if name not in self.tensors:
             raise errors.CheckpointMismatch(
-                f"{what} does not fit the network: it speaks of {name}, which the network does not have"
+                f"{what} does not fit the network: it names {name}, which the network does not have"
             )
         return self.tensors[name]
 

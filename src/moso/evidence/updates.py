@@ -160,9 +160,9 @@ def inner_optimizer(given: Any) -> Optimizer:
     if hasattr(given, "get_last_lr"):
         raise errors.WrongType(f"{name} is a learning-rate scheduler; give the optimiser that it steers")
     if isinstance(given, list | tuple):
-        raise errors.WrongType(f"a {name} was given for an optimiser; write attach(model, *optimizers)")
+        raise errors.WrongType(f"a {name} was given instead of an optimiser; write attach(model, *optimizers)")
     if not isinstance(given, Optimizer):
-        raise errors.WrongType(f"{name} is no torch.optim.Optimizer; write (model, optimizer), in this order")
+        raise errors.WrongType(f"{name} is not a torch.optim.Optimizer; write (model, optimizer), in this order")
     if "_optimizer_step_post_hooks" not in vars(given) or not getattr(type(given).step, "hooked", False):
         raise errors.RecorderMisused(
             f"{name} does not run the step hooks of torch.optim.Optimizer, so its updates cannot be seen; "

@@ -119,12 +119,12 @@ class CrossTerms(EvidenceKind[Sequence[JudgedTerms]]):
         if settings.partitions < 2:
             return (
                 f"method {method!r} judges a sample at a surrogate of another partition, and with 1 partition there is "
-                "none; give --partitions 2 or more"
+                "none; use 2 partitions or more"
             )
         if settings.estimator != "exact" or settings.risk != "train":
             return (
                 f"method {method!r} compares with the mean gradient of a surrogate's own partition, exactly; use "
-                "--estimator exact and --risk train"
+                "estimator 'exact' and risk 'train'"
             )
         return None
 

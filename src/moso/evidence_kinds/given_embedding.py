@@ -56,7 +56,7 @@ def read_embedding(path: Path | str, ids: pa.Array) -> Array:
         raise errors.FileUnreadable(f"{path} holds no features that can be read: {problem}") from problem
     if found.ndim != 2 or found.dtype.kind not in "fiu":
         raise errors.ShapeMismatch(
-            f"{path} holds {found.dtype} of shape {found.shape}; features are one row of numbers a sample"
+            f"{path} holds {found.dtype} of shape {found.shape}; features are one row of numbers per sample"
         )
     if len(found) != len(ids):
         raise errors.LengthMismatch(f"{path} has the features of {len(found)} samples, but the data has {len(ids)}")

@@ -85,7 +85,7 @@ class LabelFreeEmbedding(NotedFeatures):
             return None
         return (
             f"method {method!r} trains an embedding on pictures, and {settings.dataset} has none; "
-            "give --embedding FILE with features"
+            "name a file of features as embedding"
         )
 
     def check(self, settings: RunSettings, train: Samples) -> None:
@@ -93,7 +93,7 @@ class LabelFreeEmbedding(NotedFeatures):
         if settings.embedding == TRAINED and len(train.shape) != 3:
             raise errors.PicturesRequired(
                 f"an embedding is trained on pictures, but inputs are of shape {train.shape}; "
-                "give --embedding FILE with features"
+                "name a file of features as embedding"
             )
         if settings.embedding == INPUTS and len(train.shape) != 1:
             raise errors.ShapeMismatch(

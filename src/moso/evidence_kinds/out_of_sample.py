@@ -47,7 +47,7 @@ class OutOfSamplePredictions(EvidenceKind[NDArray[np.float32]]):
             return None
         return (
             f"selector {selector!r} needs the error of each class on samples that a network did not "
-            "see; with 1 partition it sees all: give --partitions 2 or more"
+            "see; with 1 partition it sees all: use 2 partitions or more"
         )
 
 
@@ -60,7 +60,7 @@ def check_out_of_sample(partitions: int) -> None:
     if partitions < 2:
         raise errors.EvidenceMissing(
             "out-of-sample predictions come from networks that did not see a sample, and with 1 partition the only "
-            "network sees all; give --partitions 2 or more"
+            "network sees all; use 2 partitions or more"
         )
 
 

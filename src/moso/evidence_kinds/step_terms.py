@@ -60,12 +60,12 @@ class AllNorms(EvidenceKind[None]):
         if settings.estimator in (IN_RUN, "subsampled"):
             return (
                 f"method {method!r} needs the gradient norms of all samples, which estimator "
-                f"{settings.estimator!r} does not measure; use --estimator exact"
+                f"{settings.estimator!r} does not measure; use estimator 'exact'"
             )
         if settings.risk != "train":
             return (
-                f"method {method!r} needs gradient norms, which are not measured with --risk {settings.risk}; use "
-                "--risk train"
+                f"method {method!r} needs gradient norms, which are not measured with risk {settings.risk!r}; use "
+                "risk 'train'"
             )
         return None
 

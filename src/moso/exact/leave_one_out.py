@@ -225,7 +225,7 @@ def _checked(data: TrainingData, recipe: TrainingRecipe, left_out: NDArray[np.in
     if len(data.positions) < 2:
         raise errors.TooFewSamples(f"a set of {len(data.positions)} samples cannot leave one out; it needs at least 2")
     if len(chosen) == 0:
-        raise errors.SettingInvalid("no sample was named to be left out")
+        raise errors.SettingInvalid("left_out is empty; name at least one sample to leave out")
     strangers = chosen[~np.isin(chosen, data.positions)]
     if len(strangers):
         raise errors.SampleUnknown(

@@ -48,11 +48,6 @@ class Error:
         """The root mean square error in units of the exact scores' standard deviation."""
         return self.root_mean_square / self.spread if self.spread > 0 else math.nan
 
-    @property
-    def largest_relative(self) -> float:
-        """The largest error in units of the exact scores' standard deviation."""
-        return self.largest / self.spread if self.spread > 0 else math.nan
-
 
 @dataclass(frozen=True)
 class Bound:

@@ -105,7 +105,7 @@ class LocalProcesses:
                     self.progress(pieces[0].label, finished, len(pieces))
         except BrokenProcessPool as problem:
             raise errors.WorkerLost(
-                "a worker process died (killed, or out of memory?); start again to go on, perhaps with fewer --workers"
+                "a worker process died (killed, or out of memory?); start again to go on, perhaps with fewer workers"
             ) from problem
         finally:
             for future in at_work:

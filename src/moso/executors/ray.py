@@ -201,7 +201,7 @@ class _Guard:
         self.looked = now
         holder = self.job.directory.holder()
         if holder is not None and holder.owner != self.owner:
-            raise errors.RunLocked(f"{self.job.directory} belongs to another moso by now; this worker's has ended")
+            raise errors.RunLocked(f"{self.job.directory} is now locked by another moso; this worker's run has ended")
 
 
 @lru_cache(maxsize=1)

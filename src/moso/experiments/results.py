@@ -98,6 +98,6 @@ def read_rows(path: Path) -> dict[str, Row]:
             found.setdefault(row["key"], row)
         except (ValueError, KeyError, TypeError) as problem:
             raise errors.FileUnreadable(
-                f"{path}, line {number}, is no result (cut short?); delete the line and that cell is run again"
+                f"{path}, line {number}, is not a result (cut short?); delete the line, and that cell is run again"
             ) from problem
     return found

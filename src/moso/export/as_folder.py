@@ -40,7 +40,7 @@ def write_image_folder(splits: Mapping[str, Split], root: Path, link: bool, prog
     train = splits["train"]
     if not train.has_pictures:
         raise errors.PicturesRequired(
-            "the inputs are no pictures, so they make no image folder; export --format parquet-data"
+            "the inputs are not pictures, so they cannot become an image folder; export --format parquet-data"
         )
     folders = class_folders(train.samples.classes, train.originals)
     _write_words(root / "words.txt", folders, train.samples.classes)

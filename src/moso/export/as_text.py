@@ -24,7 +24,7 @@ def text_file(dataset: str, test: bool = False) -> Path:
     scheme, _, location = dataset.partition(":")
     if scheme != "text":
         raise errors.SettingsConflict(
-            f"{dataset} is no file of texts, so there is no layout to keep; export --format parquet-data"
+            f"{dataset} is not a file of texts, so there is no layout to keep; export --format parquet-data"
         )
     train_file, test_file, _ = find_text(location)
     return test_file if test and test_file is not None else train_file

@@ -108,7 +108,7 @@ def export_kept(
     _check_options(form, ids, with_test, link)
     if seed is not None and seed not in run.configuration.all_seeds():
         known = ", ".join(str(one) for one in run.configuration.all_seeds())
-        raise errors.UnknownName(f"seed {seed} is none of this run's seeds ({known})")
+        raise errors.UnknownName(f"seed {seed} is not a seed of this run ({known})")
     by_hand = "" if overrides is None else overrides_digest(overrides)
     selection = run.selection(method, ratio, selector, seed, by_hand)
     kept = np.flatnonzero(read_selection(run.directory.root, selection))

@@ -96,5 +96,5 @@ def check_unchanged(run: Run, samples: Samples, split: Literal["train", "test"])
     if samples.fingerprint() != run.manifest["dataset"]["fingerprint"][split]:
         raise errors.DataChanged(
             f"the data of {run.configuration.dataset} is not what it was when {run.directory} was made "
-            "(its fingerprint differs), so what was kept cannot be found in it"
+            "(its fingerprint differs), so the kept samples cannot be found in it"
         )

@@ -36,7 +36,7 @@ def head_loss(model: nn.Module, batch: Mapping[str, Any], label_smoothing: float
 
     Example:
         >>> class Model(nn.Module):
-        ...     def forward(self, inputs):
+        ...     def forward(self, inputs, labels=None):
         ...         return {"logits": inputs}
         >>> head_loss(Model(), {"inputs": torch.zeros(3, 2), "labels": torch.tensor([0, 1, 0])}).tolist()
         [0.6931471824645996, 0.6931471824645996, 0.6931471824645996]

@@ -63,6 +63,10 @@ class Recording:
         self._attachment: Attachment | None = None
         self._over = False
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Hooks of a live optimiser cannot be pickled; a net that is pickled after training does not need them.
+        return {**vars(self), "recorder": None, "_attachment": None}
+
     @property
     def done(self) -> int:
         """Number of updates that were made, those before a resumption included."""
@@ -145,8 +149,8 @@ class Recording:
         missing = sorted(reached - {_step_of(path) for path in self._points()})
         try:
             found = recorder.trajectory
-        except errors.TrajectoryIncomplete:
-            if not early or not reached or missing:
+        except (errors.TrajectoryIncomplete, errors.FileMissing):
+            if not missing and not (early and reached):
                 raise
         if missing:
             raise errors.TrajectoryIncomplete(

@@ -18,8 +18,8 @@ from torch import nn
 from torch.optim import Optimizer
 
 from moso import errors
-from moso.api import Combination
 from moso.api import score as score_samples
+from moso.api.trajectory_scores import Combination
 from moso.data.views import Collate, tree_bytes
 from moso.evidence import ParameterFilter, Trajectory
 from moso.evidence.trajectory import as_network

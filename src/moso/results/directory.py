@@ -13,7 +13,7 @@ from pathlib import Path
 
 from moso import errors
 from moso.configuration import Configuration
-from moso.configuration.configuration import FORMAT
+from moso.configuration.fields import FORMAT
 from moso.errors import MosoError
 from moso.files import TEMPORARY, append, replacing, sweep, write_json, write_text
 from moso.results.manifest import Event, Manifest, Surroundings
@@ -122,7 +122,7 @@ class RunDirectory:
         """
         if self.copy is not None and self.copy.store.is_of_one_process:
             raise errors.ExecutorUnsuitable(
-                f"{self} is seen by this process alone; use another address, or --workers 1"
+                f"{self} is seen by this process alone; use another address, or one worker (workers)"
             )
 
     def pull(self, wanted: Wanted = is_small_file) -> None:
@@ -176,7 +176,7 @@ class RunDirectory:
             foreign = [path.name for path in self.root.iterdir() if path.name != NAME and TEMPORARY not in path.name]
             if foreign:
                 raise errors.NotARun(
-                    f"{self} is not empty and not a run directory (it holds {foreign[0]}); use another --out"
+                    f"{self} is not empty and not a run directory (it holds {foreign[0]}); use another directory (out)"
                 )
             write_text(self.configuration_path, configuration.to_toml())
             return
@@ -187,7 +187,7 @@ class RunDirectory:
         elif different:
             raise errors.RunDiffers(
                 f"{self} holds a run of another configuration ({', '.join(different)} differ); "
-                "use another --out, or delete it"
+                "use another directory (out), or delete it"
             )
 
     def configuration(self) -> Configuration:

@@ -16,7 +16,7 @@ class DataNote(TaskNote, total=False):
     train: int
     test: int
     shape: list[int]
-    vocabulary: int
+    vocabulary: int | None
     labels_drawn_at_random: list[int | str]
 
 

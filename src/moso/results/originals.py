@@ -23,8 +23,8 @@ class Originals:
 
     Example:
         >>> originals = Originals.open(Configuration.resolve({"dataset": "digits"}))
-        >>> originals.picture(0).size, originals.class_name(0), originals.encoded(0) is None
-        ((8, 8), '0', True)
+        >>> originals.picture(0).size, originals.encoded(0) is None
+        ((8, 8), True)
     """
 
     def __init__(self, samples: StoredSamples) -> None:
@@ -64,10 +64,6 @@ class Originals:
                 f"the data no longer has sample {sample_id!r}; it is not what it was when the run was made"
             )
         return found
-
-    def class_name(self, sample_id: int | str) -> str:
-        """Return the class name of a sample."""
-        return self.samples.classes[int(self.samples.labels[self.position(sample_id)])]
 
     def picture(self, sample_id: int | str) -> Image.Image | None:
         """Return the image of a sample in its original size, or None if samples are not images."""

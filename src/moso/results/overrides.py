@@ -63,10 +63,10 @@ def read_overrides(path: Path, samples: Samples) -> Overrides:
                 f"{path} decides {decision!r} about sample {name!r}; a decision is keep or drop"
             )
         if places[name] in decided:
-            raise errors.DecisionInvalid(f"{path} decides about sample {name!r} twice; once is enough")
+            raise errors.DecisionInvalid(f"{path} decides about sample {name!r} twice; keep one of the two rows")
         decided[places[name]] = decision
     if not decided:
-        raise errors.DataEmpty(f"{path} decides about no sample; leave --overrides out")
+        raise errors.DataEmpty(f"{path} has no decision; leave --overrides out")
     keep, drop = (np.array(sorted(one for one in decided if decided[one] == word)) for word in (KEEP, DROP))
     return Overrides(keep.astype(np.int64), drop.astype(np.int64), overrides_digest(path))
 

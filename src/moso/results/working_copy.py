@@ -88,7 +88,7 @@ class WorkingCopy:
             if foreign:
                 raise errors.NotARun(
                     f"{self.store.address} is not empty and not a run directory (it holds {foreign[0]}); "
-                    "use another --out"
+                    "use another address (out)"
                 )
 
     def pull(self, wanted: Wanted = is_small_file, leading: bool = False) -> None:

@@ -97,7 +97,9 @@ def import_scores(job: Job, name: str, path: Path, hard: Hard | None = None) -> 
         home = job.directory.of_seed(job.configuration, seed)
         before = read_scores(home).get(name)
         if before is not None and not np.array_equal(before, values):
-            raise errors.NameTaken(f"{job.directory} has other scores of the name {name!r} already; give these another")
+            raise errors.NameTaken(
+                f"{job.directory} has other scores of the name {name!r} already; give these another name"
+            )
         note = {"score": name, "seed": seed, "own": True, "file": path.name, "keep": "high", "hard": hard}
         store_score(home, name, job.data.train.ids, values, note)
         write_view(job, seed)
@@ -127,7 +129,9 @@ def import_list(job: Job, name: str, path: Path) -> tuple[ResolvedMethod, float]
     for before in all_selections(job.directory.root):
         own = before.method == name and before.selector == LISTED
         if own and not np.array_equal(read_selection(job.directory.root, before), stays):
-            raise errors.NameTaken(f"{job.directory} has another list of the name {name!r} already; give this another")
+            raise errors.NameTaken(
+                f"{job.directory} has another list of the name {name!r} already; give this list another name"
+            )
     for seed in job.configuration.all_seeds():
         write_selection(job.directory.root, Selection(name, LISTED, ratio, seed), train.ids, kept)
     write_selections_view(job.directory.root)
@@ -165,7 +169,7 @@ def read_imported_scores(path: Path, samples: Samples) -> NDArray[np.float64]:
     if path.suffix == ".npy":
         values = _array(path, "a score")
         if values.ndim != 1 or values.dtype.kind not in "fiu":
-            raise errors.ShapeMismatch(f"{path} holds {values.dtype} {values.shape}; a score is one number a sample")
+            raise errors.ShapeMismatch(f"{path} holds {values.dtype} {values.shape}; a score is one number per sample")
         found, ids = values.astype(np.float64), None
     else:
         table = _table(path, _SCORE_FORMS)
@@ -220,7 +224,7 @@ def read_imported_list(path: Path, samples: Samples) -> NDArray[np.int64]:
             f"{path} names {len(positions) - len(unique)} samples twice; each stays once or not at all"
         )
     if len(unique) == 0:
-        raise errors.DataEmpty(f"{path} keeps nothing; at least one sample has to stay")
+        raise errors.DataEmpty(f"{path} keeps no sample; at least one is needed")
     return unique
 
 
@@ -312,9 +316,9 @@ def _text(path: Path) -> str:
 
 def _check_name(name: str) -> None:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-        raise errors.SettingInvalid(f"{name!r} is no name; use letters, digits, dots, dashes and underscores")
+        raise errors.SettingInvalid(f"{name!r} is not a valid name; use letters, digits, dots, dashes and underscores")
     if name in methods() or name in (FULL, *BASELINES):
-        raise errors.NameTaken(f"{name!r} is the name of something of moso's own; give yours another")
+        raise errors.NameTaken(f"{name!r} is a name of moso's own; use another name")
 
 
 def _own_names(job: Job) -> list[str]:

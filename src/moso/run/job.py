@@ -146,15 +146,15 @@ class Job:
             case "validation":
                 if self.data.validation is None:
                     raise errors.SettingMissing(
-                        "--risk validation needs validation data: give --validation NAME, or hold a share of the "
-                        "training data out with --validation-share 0.1"
+                        "risk 'validation' needs validation data: give moso.prune a validation_set=, and moso run a name "
+                        "(validation) or a share of the training data to hold out (validation_share)"
                     )
                 view, count = self.data.validation.evaluation_view(), len(self.data.validation)
                 return SampleRisk(view, np.arange(count), loader_workers=self.runtime.loader_workers)
             case "own":
                 if self.own_risk is None:
                     raise errors.SettingsConflict(
-                        "--risk own is a function of yours that no file holds; use moso.prune(risk=...)"
+                        "risk 'own' is a function of yours that no file holds; use moso.prune(risk=...)"
                     )
                 return self.own_risk
 
@@ -201,7 +201,7 @@ class Job:
         if c.estimator == "in-run":
             raise errors.StageIncomplete(
                 "in-run terms are collected while surrogates train, and some are missing; "
-                "remove the run's state folder to train them again, or use another --out"
+                "remove the run's state folder to train them again, or use another directory (out)"
             )
         return Estimator(c.estimator, c.mean_share, c.sketch_numbers, seed)
 

@@ -76,7 +76,7 @@ def begin(job: Job) -> None:
     if before is not None and before["fingerprint"] != fingerprint:
         raise errors.DataChanged(
             f"the data of {job.configuration.dataset} is not what it was when {job.directory} was begun "
-            "(its fingerprint differs); use another --out for the new data"
+            "(its fingerprint differs); use another directory (out) for the new data"
         )
     if before is None:
         c, train = job.configuration, job.data.train
@@ -270,7 +270,7 @@ def evaluate_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = (),
         MosoError: ``split-missing`` without test data.
     """
     if job.data.test is None:
-        raise errors.SplitMissing("there is no test data to measure anything on")
+        raise errors.SplitMissing("there is no test data to evaluate on")
     _perform(job, executor, "evaluate", evaluation_pieces(job, choices, ratios))
     write_retrainings_view(job.directory.root)
 

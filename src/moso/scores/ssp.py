@@ -154,11 +154,11 @@ def _rows(rows: Array, metric: Metric) -> Rows:
 def _check(features: Array, clusters: int) -> None:
     if features.ndim != 2 or features.dtype.kind not in "fiu":
         raise errors.ShapeMismatch(
-            f"features must be one row of numbers a sample, not {features.dtype} of shape {features.shape}"
+            f"features must be one row of numbers per sample, not {features.dtype} of shape {features.shape}"
         )
     if not 1 <= clusters <= len(features):
         raise errors.SettingInvalid(
-            f"{clusters} clusters of {len(features)} samples cannot be; there must be from 1 to {len(features)}"
+            f"{clusters} clusters of {len(features)} samples are not possible; give 1 to {len(features)}"
         )
     for start in range(0, len(features), _CHUNK):
         finite = np.isfinite(features[start : start + _CHUNK]).all(axis=1)
@@ -173,7 +173,7 @@ def _compute(given: ScoreInput, settings: SspSettings) -> NDArray[np.float64]:
     if not clusters:
         if given.labels is None:
             raise errors.SettingMissing(
-                "score 'ssp' makes as many prototypes as there are classes, and here are none; set ssp.clusters"
+                "score 'ssp' makes as many prototypes as there are classes, and the data has none; set ssp.clusters"
             )
         clusters = len(np.unique(given.labels))
     return ssp_scores(given.read(EMBEDDING), clusters, given.seed, metric=settings.metric)

@@ -37,7 +37,7 @@ def with_decisions(
     """
     if len(np.intersect1d(keep, drop)):
         raise errors.SettingsConflict(
-            f"sample {np.intersect1d(keep, drop)[0]} is to be kept and dropped at once; decide for one"
+            f"sample {np.intersect1d(keep, drop)[0]} is in keep and in drop; remove it from one of the two"
         )
     decided = np.zeros(len(problem), dtype=bool)
     decided[keep] = True

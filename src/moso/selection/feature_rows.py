@@ -36,7 +36,7 @@ class Features:
         self._array = np.asarray(array)
         if self._array.ndim != 2 or self._array.dtype.kind not in "fiu":
             raise errors.ShapeMismatch(
-                f"features must be one row of numbers a sample, not {self._array.dtype} of shape {self._array.shape}"
+                f"features must be one row of numbers per sample, not {self._array.dtype} of shape {self._array.shape}"
             )
         # None means all rows in their order: these are read as slices, without an index array as long as the data.
         self._rows = rows

@@ -48,7 +48,7 @@ def with_minimum(problem: Problem, minimum: int, choose: Choose) -> NDArray[np.i
         BudgetImpossible: The guaranteed numbers exceed the budget.
     """
     if problem.labels is None:
-        raise errors.LabelsMissing("min_per_class needs labels=, one class a sample")
+        raise errors.LabelsMissing("min_per_class needs labels=, one class per sample")
     guaranteed = guaranteed_counts(np.bincount(problem.labels), minimum, problem.budget)
     short = np.zeros(len(guaranteed), dtype=bool)
     rest = choose(problem)

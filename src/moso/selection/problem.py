@@ -109,19 +109,19 @@ class Problem:
         if not np.isfinite(self.scores).all():
             first = int(np.argmin(np.isfinite(self.scores)))
             raise errors.ValuesNotFinite(
-                f"selector {selector!r} computes with scores, and {self.scores[first]} is among them"
+                f"selector {selector!r} computes with scores, but one of them is {self.scores[first]} is among them"
             )
         return self.scores
 
 
 # The argument of `select` for each kind of evidence, for error messages.
 _ARGUMENTS = {
-    "scores": "scores, one number a sample",
-    "labels": "labels=, one class a sample",
-    "features": "features=, one row of numbers a sample",
+    "scores": "scores, one number per sample",
+    "labels": "labels=, one class per sample",
+    "features": "features=, one row of numbers per sample",
     "probability": "probability=, the mean probability that training gave each sample's label",
     "class-error": "class_error=, the error of each class on held-out data",
-    "influences": "influences=, what removing each sample does to the parameters, one row of numbers a sample",
+    "influences": "influences=, what removing each sample does to the parameters, one row of numbers per sample",
     "hard": "hard='high' or hard='low', the end of the scores where the hard samples are",
 }
 
@@ -131,7 +131,7 @@ def lacking(selector: str, evidence: str) -> errors.MosoError:
 
     Example:
         >>> str(lacking("balanced", "labels"))
-        "selector 'balanced' needs labels=, one class a sample"
+        "selector 'balanced' needs labels=, one class per sample"
     """
     other = f"evidence={{{evidence!r}: ...}}, one row of numbers per sample"
     return errors.EvidenceMissing(f"selector {selector!r} needs {_ARGUMENTS.get(evidence, other)}")

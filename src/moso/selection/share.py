@@ -62,7 +62,7 @@ def parse_share(value: str | float | int) -> float:
         moso.errors.RatioOutOfRange: ratio 40 is outside [0, 1); it is the share of samples to remove: did you mean 0.4?
     """
     share, is_percentage = _number(value, "ratio")
-    if not is_percentage and 1 < share < 100:
+    if not is_percentage and 2 <= share < 100:
         raise errors.RatioOutOfRange(f"ratio {value} is outside [0, 1); {_RATIO}: did you mean {share / 100:.12g}?")
     check_ratio(share)
     return share
@@ -93,7 +93,7 @@ def parse_keep(value: "str | float | int | Keep") -> Keep:
             raise errors.RatioOutOfRange(f"keep = {value} keeps no sample; give a share such as 0.6, or at least 1")
         return Keep(count=int(share))
     if not 0 < share <= 1:
-        hint = f": did you mean {share / 100:.12g}?" if 1 < share < 100 and not is_percentage else ""
+        hint = f": did you mean {share / 100:.12g}?" if 2 <= share < 100 and not is_percentage else ""
         raise errors.RatioOutOfRange(f"keep = {value} is neither a share in (0, 1] nor a whole number of samples{hint}")
     return Keep(share=share)
 

@@ -77,7 +77,7 @@ def held(at: LeaseBackend | Path, expiry: float = EXPIRY_SECONDS, renew: float =
     if keeping.lost is not None:
         raise errors.RunLocked(
             f"{backend.place} was taken over by a moso on {keeping.lost.host} (process {keeping.lost.process}) while "
-            "this one showed no sign of life; let that one finish. What was complete is kept"
+            "this process sent no heartbeat; wait until that one ends. Complete pieces are kept"
         )
 
 
@@ -87,7 +87,7 @@ def _take(backend: LeaseBackend, mine: Holder, expiry: float) -> None:
         if found is not None and not _ended(backend, found, expiry):
             raise errors.RunLocked(
                 f"another moso is working in {backend.place} (process {found.process} on {found.host}); "
-                "wait for it or use another --out"
+                "wait for it or use another directory (out)"
             )
         if backend.take(mine, found):
             return
@@ -101,7 +101,7 @@ def _ended(backend: LeaseBackend, found: Holder, expiry: float) -> bool:
     if time.time() - found.renewed > expiry + SKEW_SECONDS:
         return True
     warnings.warn(
-        f"{backend.place} is held by a moso on {found.host}; waiting {expiry:g} s for its next sign of life",
+        f"{backend.place} is held by a moso on {found.host}; waiting {expiry:g} s for its next heartbeat",
         stacklevel=2,
     )
     until = time.monotonic() + expiry

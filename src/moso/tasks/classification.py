@@ -38,7 +38,13 @@ def cross_entropy(model: nn.Module, batch: Batch) -> torch.Tensor:
             f"the network gives {tuple(logits.shape)} for {len(labels)} samples; cross-entropy needs one output per "
             "class, [batch, classes]: give a network with such outputs, or loss="
         )
-    return F.cross_entropy(logits, labels, reduction="none")
+    try:
+        return F.cross_entropy(logits, labels, reduction="none")
+    except IndexError as problem:
+        raise errors.ModelUnsuitable(
+            f"a label has no output of the network, which gives {logits.shape[1]}, for the classes 0 to "
+            f"{logits.shape[1] - 1} ({problem}); give a network with more outputs, or correct the labels"
+        ) from problem
 
 
 def unpacked(batch: Batch) -> tuple[Any, torch.Tensor]:
@@ -198,7 +204,7 @@ def check_labels(labels: ArrayLike, classes: int | None = None) -> NDArray[np.in
     """
     array = np.asarray(labels)
     if array.ndim != 1:
-        raise errors.ShapeMismatch(f"labels must be one number a sample, not of shape {array.shape}")
+        raise errors.ShapeMismatch(f"labels must be one number per sample, not of shape {array.shape}")
     if array.dtype == object or array.dtype.kind not in "iufb":
         raise errors.LabelInvalid(f"labels must be whole numbers, not {array.dtype}; map class names to 0..C-1 first")
     if array.dtype.kind == "f":

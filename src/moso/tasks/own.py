@@ -30,7 +30,9 @@ class OwnTask(Task):
         Raises:
             DataInMemory: Always.
         """
-        raise errors.DataInMemory("this task was made with a loss of its maker's own, which no file holds; give loss=")
+        raise errors.DataInMemory(
+            "this task was made with a loss function of the user's, which no file holds; give loss="
+        )
 
     def cells(self, targets: Answers) -> pa.Array:
         """Return nulls, because answers were not read."""

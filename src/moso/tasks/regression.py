@@ -42,7 +42,7 @@ def like(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     if outputs.numel() != targets.numel():
         raise errors.ModelUnsuitable(
             f"the network gives {tuple(outputs.shape)} for targets of shape {tuple(targets.shape)}; "
-            "there must be one output a number to predict"
+            "there must be one output per number to predict"
         )
     return outputs.reshape(targets.shape)
 
@@ -118,7 +118,9 @@ def check_targets(targets: ArrayLike) -> NDArray[np.float32]:
     """
     array = np.asarray(targets)
     if array.ndim not in (1, 2) or 0 in array.shape[1:]:
-        raise errors.ShapeMismatch(f"targets must be one number a sample or a row of them, not of shape {array.shape}")
+        raise errors.ShapeMismatch(
+            f"targets must be one number per sample or a row of them, not of shape {array.shape}"
+        )
     if array.dtype.kind not in "iufb":
         raise errors.LabelInvalid(f"targets must be numbers, not {array.dtype}")
     with np.errstate(over="ignore"):

@@ -146,7 +146,7 @@ class Task(ABC):
         Raises:
             ClassesRequired: The answers of this task are not classes.
         """
-        raise errors.ClassesRequired(f"label noise is for classes; the answers of task {self.name!r} are none")
+        raise errors.ClassesRequired(f"label noise is for classes; the answers of task {self.name!r} are not classes")
 
     def check_learnable(self, targets: Answers, name: str) -> None:  # noqa: B027 (most tasks refuse nothing)
         """Refuse a training split of the data set called `name` that leaves nothing to learn."""

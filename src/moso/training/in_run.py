@@ -56,7 +56,7 @@ def counted_steps(
     if time_steps > epochs - 1:
         raise errors.SettingInvalid(
             f"in-run scoring has a time step for every epoch but the first, {epochs - 1} of {epochs}, and {time_steps} "
-            "were asked for; ask for fewer (--time-steps) or train longer (--epochs)"
+            "were asked for; ask for fewer (time_steps) or train longer (epochs)"
         )
     return (sample_steps(epochs - 1, time_steps, seed, sampling) + 1) * steps_per_epoch
 
@@ -73,7 +73,7 @@ def check_in_run(recipe: TrainingRecipe) -> None:
         )
     if recipe.precision == "float16":
         raise errors.RecipeUnsuitable(
-            "in-run scoring does not know float16's scaled losses; use precision bfloat16 or float32"
+            "in-run scoring does not support the scaled losses of float16; use precision bfloat16 or float32"
         )
     if recipe.epochs < 2:
         raise errors.RecipeUnsuitable("in-run scoring begins with the second epoch; train for 2 epochs at least")

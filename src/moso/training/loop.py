@@ -104,7 +104,7 @@ def train(
             if not math.isfinite(value):
                 raise errors.TrainingDiverged(
                     f"{label}: the loss became {value} at step {step.number} of {plan.total} (epoch {step.epoch + 1}) "
-                    f"with learning rate {step.rate:.3g}; lower it or clip gradients. What was complete is kept"
+                    f"with learning rate {step.rate:.3g}; lower it or clip gradients. Complete pieces are kept"
                 )
             run.count(step, value)
             for callback in following:

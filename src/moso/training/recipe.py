@@ -63,7 +63,7 @@ class TrainingRecipe(BaseModel):
         "sgd", description="; ".join(f"{rule.name}: {rule.description}" for rule in rules().values())
     )
     epochs: int = Field(ge=1, description="passes over the data")
-    batch_size: int = Field(ge=1, description="samples a step, at most; batches are equal to within one")
+    batch_size: int = Field(ge=1, description="samples per step, at most; batches are equal to within one")
     learning_rate: float = Field(gt=0, description="the highest rate of the run")
     schedule: Schedule = Field(description="how the rate changes from step to step")
     final_learning_rate: float = Field(0.0, ge=0, description="where the cosine ends")

@@ -199,9 +199,7 @@ def features_of(
     found = predict(encoder, view, positions, loader_workers=loader_workers)
     features: NDArray[np.float32] = found.flatten(1).numpy()
     if not np.isfinite(features).all():
-        raise errors.ValuesNotFinite(
-            "the features of some samples are not finite numbers; training may have gone astray"
-        )
+        raise errors.ValuesNotFinite("the features of some samples are not finite numbers; training may have diverged")
     return features
 
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from moso import errors
-from moso.columns import arange, blocks
+from moso.columns import arange
 from moso.data.labels import raw_labels
 from moso.data.mapped import MappedReader
 from moso.data.samples import StoredSamples
@@ -177,14 +177,15 @@ def check_rows(file: Path, inputs: NDArray[Any]) -> None:
 @lru_cache(maxsize=8)
 def _bad_rows(file: str, size: int, modified: int) -> tuple[int, ...]:
     inputs = np.load(file, mmap_mode="r", allow_pickle=False)
+    # Without its sign, a number's bits read as a whole number grow with the number; infinity and NaN are the highest.
+    whole = np.dtype(f"u{inputs.itemsize}")
+    unsigned, infinity = whole.type(np.iinfo(whole).max >> 1), np.array(np.inf, inputs.dtype).view(whole)
     rows = max(1, 2**22 // inputs.shape[1])
     found: list[int] = []
-    for part in blocks(len(inputs)):
-        for start in range(part.start, part.stop, rows):
-            block = inputs[start : min(start + rows, part.stop)]
-            # The sum of a row is finite if every number is; float32 cannot overflow on sums of float16.
-            doubtful = np.flatnonzero(~np.isfinite(block.sum(axis=1, dtype=np.float64)))
-            found += [start + row for row in doubtful.tolist() if not np.isfinite(block[row]).all()]
+    for start in range(0, len(inputs), rows):
+        block = inputs[start : start + rows].view(np.ndarray)
+        highest = (block.view(whole) & unsigned).max(axis=1)
+        found += (start + np.flatnonzero(highest >= infinity)).tolist()
     return tuple(found)
 
 

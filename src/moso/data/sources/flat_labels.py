@@ -63,7 +63,7 @@ def _by_file_name(file: Path, ids: Sequence[str], folders: Sequence[str]) -> lis
         spellings = (path, PurePosixPath(path).name, PurePosixPath(path).stem)
         spelling = next((name for name in spellings if name in written), None)
         if spelling is None:
-            raise errors.LabelsMissing(f"label file {file} says nothing about {path}")
+            raise errors.LabelsMissing(f"label file {file} has no label for {path}")
         labels.append(written[spelling])
     return _as_folders(labels, folders, file)
 

@@ -113,7 +113,7 @@ def _test_images(root: Path, name: str, folders: Sequence[str]) -> tuple[list[st
     strangers = sorted(set(own) - set(folders))
     if strangers:
         raise errors.ClassesMismatch(
-            f"{test_root} has a class folder {strangers[0]!r} that the training folder has not "
+            f"{test_root} has a class folder {strangers[0]!r} that the training folder does not have "
             f"({len(strangers)} such folders)"
         )
     ids = _images_by_class(test_root, own)

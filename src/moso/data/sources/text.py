@@ -164,7 +164,7 @@ def _number(record: Record, column: str) -> float:
     except (TypeError, ValueError) as problem:
         raise errors.LabelInvalid(f"{record.where}: {column!r} holds {value!r}, not a number to predict") from problem
     if not np.isfinite(number):
-        raise errors.LabelInvalid(f"{record.where}: {column!r} holds {value!r}, which is no number to predict")
+        raise errors.LabelInvalid(f"{record.where}: {column!r} holds {value!r}, which is not a number to predict")
     return number
 
 

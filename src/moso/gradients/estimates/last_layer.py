@@ -213,7 +213,8 @@ def _factors(head: Point, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         raise errors.ModelUnsuitable(f"the loss does not depend on {name}; name the linear layer that gives the logits")
     if len(seen) > 1 or seen[0][0].shape[1] > 1:
         raise errors.ModelUnsuitable(
-            f"the layer of {name} is applied more than once to a sample, so its gradient is no product of two vectors; "
+            f"the layer of {name} is applied more than once to a sample, so its gradient is not a product of two "
+            "vectors; "
             "use sketches, or the exact products"
         )
     a, b = (part[:, 0].cpu() for part in seen[0])

@@ -175,6 +175,6 @@ class _WatchingTraining(Watching):
 
 def _unseen(name: str) -> errors.MosoError:
     return errors.ModelUnsuitable(
-        f"what {name} does to single samples cannot be seen while training, and no parameter is left out of a score; "
-        "score after training instead (--estimator exact)"
+        f"what {name} does to single samples cannot be seen while training, and a score needs every parameter; "
+        "score after training instead (estimator 'exact')"
     )

@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moso.analysis.run_features import run_features
+from moso.analysis.run_pair import pair_runs
 from moso.analysis.verdict import verdict_of
 from moso.data.samples import id_keys
 from moso.errors import MosoError
 from moso.methods import find_method
+from moso.report.page.against import against
 from moso.report.page.agreement import class_accuracy, score_agreement
 from moso.report.page.doubt_columns import doubt_columns
 from moso.report.page.feature_columns import feature_columns
@@ -68,8 +70,16 @@ class Content:
         return by_importance(self.score(self.about["scores"][0]), labels, keys, doubted)
 
 
-def gather(run: Run) -> Content:
-    """Gather the content of a run's page, whether the run is finished or not."""
+def gather(run: Run, other: Run | None = None) -> Content:
+    """Gather the content of a run's page, whether the run is finished or not.
+
+    Args:
+        run: The run.
+        other: A second run over the same samples, to compare it with.
+
+    Raises:
+        MosoError: ``stage-incomplete``, ``runs-incomparable``.
+    """
     described = run.manifest.get("dataset", {})
     task = run.task
     about, columns = sample_columns(run)
@@ -99,6 +109,11 @@ def gather(run: Run) -> Content:
         **overview(run),
         **what_was_run(run),
     }
+    if other is not None:
+        beside, theirs = against(pair_runs(run, other))
+        columns |= theirs
+        about |= {name: [*about[name], *beside[name]] for name in ("scores", "selections", "methods")}
+        about["against"] = beside["against"]
     shown = SamplePreview.open(run) if samples else None
     if shown is not None:
         columns |= _source_labels(shown, columns, len(task.classes))

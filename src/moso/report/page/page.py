@@ -30,18 +30,20 @@ _IN_A_FILE = "img-src blob:"
 _SERVED = "img-src 'self'; connect-src 'self'"
 
 
-def write_report(run: Run, max_mb: float = MAX_MEGABYTES) -> Path:
+def write_report(run: Run, max_mb: float = MAX_MEGABYTES, other: Run | None = None) -> Path:
     """Write the page of a run, finished or not, to `report.html` in its directory.
 
     Args:
         run: The run.
         max_mb: Largest size of the file, in millions of bytes.
+        other: A second run over the same samples. The page then compares both and is written to
+            `report-against-NAME.html`.
 
     Returns:
         The path of the page.
 
     Raises:
-        SettingInvalid: `max_mb` is too small for a page.
+        MosoError: ``setting-invalid`` if `max_mb` is too small for a page; ``runs-incomparable``.
 
     Example:
         >>> import moso, tempfile, numpy as np
@@ -50,18 +52,18 @@ def write_report(run: Run, max_mb: float = MAX_MEGABYTES) -> Path:
         >>> write_report(pruned.run).name
         'report.html'
     """
-    path = run.directory.root / PAGE
-    write_text(path, render(run, max_mb))
+    path = run.directory.root / (PAGE if other is None else f"report-against-{other.directory.root.name}.html")
+    write_text(path, render(run, max_mb, other))
     return path
 
 
-def render(run: Run, max_mb: float = MAX_MEGABYTES) -> str:
-    """Return the page as text.
+def render(run: Run, max_mb: float = MAX_MEGABYTES, other: Run | None = None) -> str:
+    """Return the page as text, with a second run beside it if one is given.
 
     Raises:
         SettingInvalid: `max_mb` (in millions of bytes) is too small for a page.
     """
-    content = gather(run)
+    content = gather(run, other)
     room = int(max_mb * 1e6) - len(shell(content.about, "file").encode())
     if room < 0:
         raise errors.SettingInvalid(f"a page of {max_mb:g} MB has no room for any sample; give at least --max-mb 1")

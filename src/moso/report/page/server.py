@@ -41,6 +41,7 @@ class Explorer(ThreadingHTTPServer):
         run: The run.
         host: Address to listen on.
         port: Port to listen on; 0 takes any free port.
+        other: A second run over the same samples, to compare it with.
 
     Raises:
         PortUnavailable: The address or port cannot be used.
@@ -54,7 +55,7 @@ class Explorer(ThreadingHTTPServer):
     # A second server must not silently share a port that is in use.
     allow_reuse_port = False
 
-    def __init__(self, run: Run, host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(self, run: Run, host: str = "127.0.0.1", port: int = 0, other: Run | None = None) -> None:
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             super().__init__((host, port), Handler)
@@ -65,7 +66,7 @@ class Explorer(ThreadingHTTPServer):
         self.host, self.port = host, int(self.server_address[1])
         self.token = "" if self.is_loopback(host) else secrets.token_urlsafe(24)
         try:
-            self.resources = Resources(gather(run))
+            self.resources = Resources(gather(run, other))
         except BaseException:
             self.server_close()
             raise

@@ -54,9 +54,7 @@ def test_pretrained_networks_get_the_size_and_normalisation_they_were_trained_wi
     save_file(model.state_dict(), tmp_path / "w.safetensors")
     pixels = np.random.default_rng(0).integers(0, 255, (3, 3, 32, 32)).astype(np.uint8)
     samples = StoredSamples.from_arrays(pixels, [0, 1, 0])
-    embedder = find_embedder(
-        "timm:mobilenetv3_small_050", samples, Start(weights=str(tmp_path / "w.safetensors"))
-    )
+    embedder = find_embedder("timm:mobilenetv3_small_050", samples, Start(weights=str(tmp_path / "w.safetensors")))
     assert embedder.side == 112  # half of 224, because the images are small
     rows = embed_samples(tmp_path / "a.npy", samples, embedder, Embedding("float32"))
     images = torch.from_numpy(pixels).float() / 255

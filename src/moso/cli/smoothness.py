@@ -6,7 +6,8 @@ import typer
 
 from moso.cli.configuration_flags import RunSettings
 from moso.cli.executor_options import ExecutorOptions
-from moso.cli.flags import SCORING, option, with_flags
+from moso.cli.flags import option, with_flags
+from moso.cli.panels import SCORING
 from moso.cli.run import ConfigArgument
 
 Nudge = Annotated[

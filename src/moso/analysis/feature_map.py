@@ -30,7 +30,6 @@ _RADIUS = 4.0
 _OFFSET = 0.5
 # Fewer samples than this have no neighbourhoods to keep; they are drawn by their first two principal components.
 _FEWEST = 8
-_CHUNK = 4096
 
 
 def feature_map(features: Features, landmarks: int = LANDMARKS) -> NDArray[np.float32]:
@@ -64,9 +63,7 @@ def feature_map(features: Features, landmarks: int = LANDMARKS) -> NDArray[np.fl
     others = np.setdiff1d(np.arange(total), drawn, assume_unique=True)
     if len(others):
         spacing = _spacing(places)
-        for start in range(0, len(others), _CHUNK):
-            block = others[start : start + _CHUNK]
-            found[block] = _among(components[block], anchors, places, _RADIUS * spacing)
+        found[others] = _among(components[others], anchors, places, _RADIUS * spacing)
         offset = generator("feature map offsets", total).normal(scale=_OFFSET * spacing, size=(len(others), 2))
         found[others] += offset.astype(np.float32)
     return _in_unit_square(found)
@@ -96,13 +93,13 @@ def _tsne(rows: NDArray[np.float32]) -> NDArray[np.float32]:
 def _among(
     rows: NDArray[np.float32], anchors: NDArray[np.float32], places: NDArray[np.float32], radius: float
 ) -> NDArray[np.float32]:
-    squared = np.square(rows).sum(axis=1)[:, None] - 2 * rows @ anchors.T + np.square(anchors).sum(axis=1)
-    count = min(_NEAREST, len(anchors))
-    near = np.argpartition(squared, count - 1, axis=1)[:, :count]
-    distance = np.maximum(np.take_along_axis(squared, near, axis=1), 1e-9)
-    first = np.take_along_axis(near, distance.argmin(axis=1)[:, None], axis=1)
-    apart = np.linalg.norm(places[near] - places[first], axis=2)
-    weight = distance.min(axis=1, keepdims=True) / distance * (apart <= radius)
+    from sklearn.neighbors import NearestNeighbors
+
+    search = NearestNeighbors(n_neighbors=min(_NEAREST, len(anchors)), algorithm="brute").fit(anchors)
+    distance, near = search.kneighbors(rows)
+    distance = np.maximum(distance, 1e-6)
+    apart = np.linalg.norm(places[near] - places[near[:, :1]], axis=2)
+    weight = np.square(distance[:, :1] / distance) * (apart <= radius)
     return np.asarray((places[near] * weight[..., None]).sum(axis=1) / weight.sum(axis=1, keepdims=True))
 
 

@@ -69,6 +69,7 @@ class PruneSettings(TypedDict, total=False):
     initialisations: int | None
     early_epochs: int | None
     embedding: str | None
+    rounds: int | None
     class_mix: Literal["equal", "as-is"] | None
     min_per_class: int | None
     baselines: Sequence[str] | None
@@ -121,6 +122,7 @@ class PruneConfig:
         initialisations: Networks that el2n and grand average.
         early_epochs: Epochs after which el2n and grand look; 0 is a tenth of training.
         embedding: Features for ssp: `trained`, a file, or `timm:NAME`.
+        rounds: Rounds of training on the kept samples, scoring all samples and dropping a part.
         class_mix: Mix of classes that is kept, `equal` (balanced) or `as-is` (proportional); by default `as-is` if the
             largest class has more than 1.5 times the samples of the smallest.
         min_per_class: Samples that every class keeps at least.
@@ -176,6 +178,7 @@ class PruneConfig:
     initialisations: int | None = None
     early_epochs: int | None = None
     embedding: str | None = None
+    rounds: int | None = None
     class_mix: Literal["equal", "as-is"] | None = None
     min_per_class: int | None = None
     baselines: Sequence[str] | None = None

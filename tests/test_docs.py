@@ -30,6 +30,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
                 "errors",
                 "ssp-and-opt",
                 "text-and-regression",
+                "integrations",
                 "report",
             )
         ),

@@ -62,9 +62,9 @@ def _whole(part: dict[str, Any]) -> str:
         f"{_size(size)}, linear head, {size['partitions']} partitions x {size['epochs']} epochs, {TIME_STEPS} time "
         f"steps: `moso train` and `moso score` with {WORKERS} workers, from the files of features to the file of "
         "scores, with the start of all processes. *Own memory* is what all processes together held for themselves at "
-        "most; *with mapped pages* also has the pages of the features, shared ones counted once. To reach on two free cores: "
-        f"{TARGET_SECONDS} s and {TARGET_MIB:,} MiB. Where others use the machine, half of the processor seconds is "
-        f"the better guess of that. {_machine(part)}",
+        "most; *with mapped pages* also has the pages of the features, shared ones counted once. To reach on two free "
+        f"cores: {TARGET_SECONDS} s and {TARGET_MIB:,} MiB. Where others use the machine, half of the processor "
+        f"seconds is the better guess of that. {_machine(part)}",
         "",
         "| features | seconds | processor s | in trainings and scoring, s | own memory, MiB | with mapped pages, MiB |",
         "| --- | --- | --- | --- | --- | --- |",

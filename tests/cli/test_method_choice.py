@@ -110,7 +110,7 @@ def test_any_score_combines_with_any_selector(run):
             "method 'herding' has no score, and selector 'top' chooses by one",
         ),
         (["--method", "dyn-unc", "--selector", "coverage"], "score 'dyn-unc' has no hard end"),
-        (["--method", "aum", "--selector", "drop", "--partitions", "1"], "give --partitions 2 or more"),
+        (["--method", "aum", "--selector", "drop", "--partitions", "1"], "2 partitions or more"),
         (["--method", "tdds", "--epochs", "2"], "score 'tdds' compares epochs and needs at least 3"),
         (["--method", "grand-steps", "--estimator", "subsampled"], "estimator 'subsampled' does not measure"),
         (["--method", "el2n", "--early-epochs", "4"], "early_epochs = 4 is beyond the 3 epochs"),

@@ -77,8 +77,14 @@ def training_samples(given: Given, score_set: Any, asked: Asked) -> Samples:
         asked: What the user says of it.
 
     Raises:
-        MosoError: ``length-mismatch``, ``labels-missing``, ``label-invalid``, ``dataset-random``, ``unknown-name``.
+        MosoError: ``length-mismatch``, ``labels-missing``, ``label-invalid``, ``dataset-random``, ``unknown-name``,
+            ``settings-conflict``.
     """
+    if score_set is not None and given.reader is not None and asked.collate is None:
+        raise errors.SettingsConflict(
+            f"score_set is for a dataset that augments its items, and train_set is {given.kind}, which does not; leave "
+            "score_set out"
+        )
     quiet = given if score_set is None else asked.look_at(score_set, read_answers=asked.labels is None)
     if quiet.count != given.count:
         raise errors.LengthMismatch(
@@ -168,7 +174,9 @@ def _samples(given: Given, quiet: Given, task: Task, asked: Asked) -> Samples:
     if labels is not None and not task.answers_are_classes:
         grouped, groups = Classification().read(labels)
         task = replace(task, classes=grouped.classes)
-    reader = given.reader if given.reader is not None else _picture_reader(given, quiet, task, asked)
+    # With a collate function of the user's, batches are made of items.
+    own_reader = given.reader if asked.collate is None else None
+    reader = own_reader if own_reader is not None else _picture_reader(given, quiet, task, asked)
     if reader is not None:
         return replace(_stored(reader, answers, task), groups=groups)
     if answers is None and task.answers_are_read:

@@ -69,12 +69,12 @@ class PruneSettings(TypedDict, total=False):
     initialisations: int | None
     early_epochs: int | None
     embedding: str | None
+    rounds: int | None
     class_mix: Literal["equal", "as-is"] | None
     min_per_class: int | None
     baselines: Sequence[str] | None
     tolerance: float | None
     settings: Mapping[str, Mapping[str, Any]] | None
-    tolerance: float | None
     seed: int | None
     seeds: int | None
     threads: int | None
@@ -122,13 +122,13 @@ class PruneConfig:
         initialisations: Networks that el2n and grand average.
         early_epochs: Epochs after which el2n and grand look; 0 is a tenth of training.
         embedding: Features for ssp: `trained`, a file, or `timm:NAME`.
+        rounds: Rounds of training on the kept samples, scoring all samples and dropping a part.
         class_mix: Mix of classes that is kept, `equal` (balanced) or `as-is` (proportional); by default `as-is` if the
             largest class has more than 1.5 times the samples of the smallest.
         min_per_class: Samples that every class keeps at least.
         baselines: What is retrained beside the methods at equal cost: `rs2`, `full-fewer-steps`.
         tolerance: Points that pruning may cost, overall and in any class, to count as free in the verdict.
         settings: Settings of selectors and scores by name, such as ``{"coverage": {"cut": 0.2}}``.
-        tolerance: Points that pruning may cost in the verdict, overall and in the worst class; 1 by default.
         seed: First seed.
         seeds: Number of seeds; each repeats the whole pipeline. 1 by default.
         threads: Threads per partition or retraining.
@@ -178,12 +178,12 @@ class PruneConfig:
     initialisations: int | None = None
     early_epochs: int | None = None
     embedding: str | None = None
+    rounds: int | None = None
     class_mix: Literal["equal", "as-is"] | None = None
     min_per_class: int | None = None
     baselines: Sequence[str] | None = None
     tolerance: float | None = None
     settings: Mapping[str, Mapping[str, Any]] | None = None
-    tolerance: float | None = None
     seed: int | None = None
     seeds: int | None = None
     threads: int | None = None

@@ -24,7 +24,7 @@ from moso.configuration.class_mix import fitting_mix
 from moso.configuration.resolved_method import ResolvedMethod
 from moso.data.dataset import DataSet
 from moso.data.given import Given, splits_of
-from moso.data.samples import Samples
+from moso.data.samples import Samples, StoredSamples
 from moso.data.views import Collate
 from moso.evaluation.standings import RANDOM
 from moso.evidence import read_state
@@ -136,7 +136,14 @@ def prune(
     own_risk = None if isinstance(risk, str) else risk
     with shown_progress(progress) as bars:
         asked = Asked(
-            task, None if loss is cross_entropy else loss, metric, collate, column, label, bars, loader_workers
+            task=task,
+            own_loss=None if loss is cross_entropy else loss,
+            metric=metric,
+            collate=collate,
+            labels=column,
+            label=label,
+            progress=bars,
+            loader_workers=loader_workers,
         )
         given = asked.look_at(splits.get("train", train_set), read_answers=score_set is None and column is None)
         share = asked_ratio(ratio, keep, given.count)
@@ -165,7 +172,15 @@ def prune(
 
 
 def _others(splits: dict[str, Any], test_set: Any, validation_set: Any, risk: object) -> tuple[Any, Any]:
-    """Return the test and the validation data: those given, or else those of a `DatasetDict`."""
+    """Return the test and the validation data: those given, or else those of a `DatasetDict`.
+
+    Raises:
+        SettingsConflict: Validation data is given that no risk asks for.
+    """
+    if validation_set is not None and risk != "validation":
+        raise errors.SettingsConflict(
+            "validation_set is the data of risk='validation', which was not asked for; give both or none of them"
+        )
     if validation_set is None and risk == "validation":
         validation_set = splits.get("validation")
     return splits.get("test") if test_set is None else test_set, validation_set
@@ -201,10 +216,28 @@ def _fitting(train: Samples, model: Any, asked_for: dict[str, Any]) -> dict[str,
         "seeds": 1,
         "recipe": recipe,
         **asked_for,
+        **_augmentation(train, asked_for),
         "dataset": CUSTOM,
         "by_class": train.task.by_class,
         "model": network if model is None else model if isinstance(model, str) else CUSTOM,
     }
+
+
+def _augmentation(train: Samples, asked_for: dict[str, Any]) -> dict[str, Any]:
+    """Return the augmentation of items that a user's dataset makes: none, because only the dataset can augment them.
+
+    Raises:
+        SettingsConflict: Another one is asked for.
+    """
+    if isinstance(train, StoredSamples):
+        return {}
+    tables = (asked_for, asked_for.get("surrogate", {}), asked_for.get("retraining", {}))
+    if any(table.get("augmentation", "none") != "none" for table in tables):
+        raise errors.SettingsConflict(
+            "augmentation is for arrays and pictures that moso reads; a dataset augments its own items (train_set) and "
+            "has the same items without augmentation as score_set"
+        )
+    return {"augmentation": "none"}
 
 
 def _resolved(values: dict[str, Any], count: int) -> Configuration:

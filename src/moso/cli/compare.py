@@ -8,7 +8,8 @@ import typer
 from moso import errors
 from moso.cli.configuration_flags import RunSettings, option_of
 from moso.cli.executor_options import ExecutorOptions
-from moso.cli.flags import SELECTION, DryRun, option, with_flags
+from moso.cli.flags import DryRun, option, with_flags
+from moso.cli.panels import SELECTION
 from moso.cli.run import Out
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def _compare(
     if dry_run:
         print_plan(job, options.worker_count(job.configuration))
         return
-    with working(job, options) as executor:
+    with working(job, options, ("train", "score", "evaluate")) as executor:
         carry_out(job, executor, *own)
         write_report(Run(job.directory))
     _show(Run(job.directory), None, options.quiet)

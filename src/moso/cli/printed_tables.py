@@ -144,7 +144,7 @@ def print_plan(job: Job, workers: int) -> None:
     memory = "" if needed.memory is None else f"peak memory {size(needed.memory)}, "
     out.print(
         f"about {duration(plan.wall_seconds)}, {count_of(plan.workers, 'worker')} x {count_of(c.threads, 'thread')}, "
-        f"{memory}disk {size(needed.disk)} ({size(needed.networks)} of recorded networks), by a short trial",
+        f"{memory}disk {size(needed.disk)} ({size(needed.networks)} of recorded networks), by a short calibration",
         soft_wrap=True,
     )
     if plan.advice():

@@ -7,7 +7,8 @@ import typer
 
 from moso.cli.configuration_flags import RunSettings
 from moso.cli.executor_options import ExecutorOptions
-from moso.cli.flags import OUTPUT, DryRun, option, with_flags
+from moso.cli.flags import DryRun, option, with_flags
+from moso.cli.panels import OUTPUT
 
 ConfigArgument = Annotated[
     Path | None,
@@ -39,7 +40,7 @@ def run(
     if dry_run:
         print_plan(job, options.worker_count(job.configuration))
         return
-    with working(job, options) as executor:
+    with working(job, options, ("train", "score", "evaluate")) as executor:
         train_stage(job, executor)
         score_stage(job, executor)
         select_stage(job)
@@ -56,7 +57,7 @@ def train(file: ConfigArgument = None, out: Out = None, *, options: ExecutorOpti
     from moso.run.stages import train_stage
 
     job = new_job(file, out, options, settings)
-    with working(job, options) as executor:
+    with working(job, options, ("train",)) as executor:
         train_stage(job, executor)
     if not options.quiet:
         typer.echo(f"surrogates trained in {job.directory}; `moso score {job.directory}` goes on")

@@ -5,7 +5,8 @@ from typing import Annotated
 
 from moso import errors
 from moso.cli.executor_options import ExecutorOptions
-from moso.cli.flags import DATA, OUTPUT, SCORING, RunArgument, Seed, local_option, option, with_flags
+from moso.cli.flags import RunArgument, Seed, local_option, option, with_flags
+from moso.cli.panels import DATA, OUTPUT, SCORING
 
 PRINTED = 10
 

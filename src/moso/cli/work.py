@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +27,8 @@ from moso.results.overrides import overrides_digest
 from moso.results.reading import Run
 from moso.results.run_data import Preparation, open_data, prepared
 from moso.run.job import Job, Runtime
-from moso.run.stages import Executor, begin, select_stage
+from moso.run.stages import Executor, begin, evaluation_pieces, select_stage
+from moso.run.work_plan import measuring, training
 from moso.selection.share import asked_ratio
 
 
@@ -37,10 +39,15 @@ def default_out(configuration: Configuration) -> Path:
 
 
 @contextmanager
-def working(job: Job, options: ExecutorOptions) -> Iterator[Executor]:
+def working(job: Job, options: ExecutorOptions, stages: Collection[str] = ()) -> Iterator[Executor]:
     """Lock and prepare the run directory, and yield an executor for its pieces.
 
     Under torchrun, processes other than the leading one follow it and exit instead.
+
+    Args:
+        job: The job of the run.
+        options: Where and how pieces run.
+        stages: The stages that will be executed, for the bar of the whole command.
     """
     if not options.leads:
         options.follow(job)
@@ -49,8 +56,15 @@ def working(job: Job, options: ExecutorOptions) -> Iterator[Executor]:
         available_device(job.configuration.device)
     with job.directory.locked():
         begin(job)
-        with options.executor_for(job.configuration) as executor:
+        with options.executor_for(job.configuration, _planned(job, stages)) as executor:
             yield executor
+
+
+def _planned(job: Job, stages: Collection[str]) -> dict[str, int]:
+    """Return the number of pieces that are not complete yet, by the label of their stage."""
+    needs = job.configuration.needs()
+    pieces = [*training(job, needs), *measuring(job, needs), *evaluation_pieces(job)] if stages else []
+    return dict(Counter(one.label for one in pieces if one.stage in stages and not one.is_complete(job)))
 
 
 def open_job(run: str, runtime: Runtime | None = None) -> Job:

@@ -273,7 +273,7 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
         if choice.method == AUTO and (self.partitions < LEAST_PARTITIONS or choice.selector.name != CHOSEN.name):
             return (
                 f"method {AUTO!r} tries candidates on partitions that no score has looked at, and finds the selector "
-                f"itself; give --partitions {LEAST_PARTITIONS} or more, and no --selector with it"
+                f"itself; use {LEAST_PARTITIONS} partitions or more, and no selector with it"
             )
         if choice.min_per_class and not self.by_class:
             return "min_per_class counts samples of a class, but the samples have no classes"

@@ -86,7 +86,7 @@ class TrainingAdjoint(EvidenceKind[Sequence[AdjointTerms]]):
         if settings.window * settings.surrogate.epochs < 1 - 1e-9:
             return (
                 f"window = {settings.window:g} of {settings.surrogate.epochs} epochs is less than one, so some samples "
-                f"would not occur in it; give --window {1 / settings.surrogate.epochs:.2g} or more"
+                f"would not occur in it; use a window of {1 / settings.surrogate.epochs:.2g} or more"
             )
         if settings.surrogate.precision == "float32":
             return None

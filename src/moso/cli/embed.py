@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from moso.cli.flags import DATA, NETWORK, OUTPUT, PLACE, Flags, Quiet, local_path, option, with_flags
+from moso.cli.flags import Flags, Quiet, local_path, option, with_flags
+from moso.cli.panels import DATA, NETWORK, OUTPUT, PLACE
 
 # `embedding.rows.BATCH_SIZE`, which a test holds against this.
 BATCH = 64
@@ -68,7 +69,7 @@ def embed(options: EmbedOptions) -> None:
     """
     from moso.cli.configuration_flags import whole_path
     from moso.cli.display import showing
-    from moso.configuration.configuration import available_device
+    from moso.configuration.device import available_device
     from moso.data.dataset import open_dataset
     from moso.embedding import Embedding, find_embedder, write_features_folder
     from moso.models import Start

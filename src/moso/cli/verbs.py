@@ -109,6 +109,12 @@ VERBS: dict[str, Verb] = {
         "Run figures and tables of the paper.",
         "moso reproduce figure-2 --preset cpu --dry-run",
     ),
+    "smoothness": Verb(
+        _STUDIES,
+        "smoothness:smoothness",
+        "Train three times with nudged weights: do derivatives of this training mean anything?",
+        "moso smoothness --dataset digits --model mlp-w32 --window 0.5",
+    ),
     "exact": Verb(
         _STUDIES,
         "exact:exact",
@@ -119,3 +125,5 @@ VERBS: dict[str, Verb] = {
     "models": Verb(_LISTS, "listing:models", "List networks.", "moso models"),
     "datasets": Verb(_LISTS, "listing:datasets", "List data sets and forms of paths.", "moso datasets"),
 }
+# Verbs that continue from what an interrupted command has finished.
+RESUMABLE = frozenset({"run", "compare", "embed", "train", "score", "select", "evaluate", "suspects", "reproduce"})

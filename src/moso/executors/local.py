@@ -3,6 +3,7 @@
 import multiprocessing
 import multiprocessing.connection
 import os
+import signal
 import sys
 import threading
 import time
@@ -133,6 +134,8 @@ class _Worker:
 
 def _begin_worker(messages: "multiprocessing.Queue[Any]", environment: Mapping[str, str]) -> None:
     _Worker.messages = messages
+    # Ctrl-C reaches all processes of a terminal: a worker ends without a traceback, and its parent says what happened.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.environ.update(environment)
     for name in os.environ.keys() - environment.keys():
         del os.environ[name]

@@ -72,14 +72,16 @@ def _safetensors(file: Path) -> Any:
 
 def _restricted(file: Path) -> Any:
     try:
-        return torch.load(file, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the age of the format, beside the errors below
+            return torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as problem:
         raise errors.FileUnsafe(
             f"{file} holds more than plain tensors and is not opened; save the state dict alone, best as safetensors"
         ) from problem
     except (OSError, RuntimeError, ValueError, EOFError, KeyError) as problem:
         raise errors.FileUnreadable(
-            f"{file} is not a readable file of weights: {str(problem).splitlines()[0]}"
+            f"{file} is not a readable file of weights: {str(problem).partition(chr(10))[0] or type(problem).__name__}"
         ) from problem
 
 

@@ -36,6 +36,7 @@ from moso.run.job import Job
 from moso.run.pieces import Piece
 from moso.run.profiling import record_cost
 from moso.run.retraining_piece import Retrain
+from moso.run.rounds import goes_in_rounds, kept_after_rounds, write_trained_on
 from moso.run.seed_evidence import SeedEvidence
 from moso.run.sharding import sharded_rounds
 from moso.run.training import record_initial_state
@@ -71,6 +72,8 @@ def begin(job: Job) -> None:
         fingerprint["test"] = job.data.test.fingerprint()
     if job.data.validation is not None:
         fingerprint["validation"] = job.data.validation.fingerprint()
+    if job.data.original is not None:
+        fingerprint["original"] = job.data.original.train.fingerprint()
     before = job.directory.manifest().get("dataset")
     if before is not None and before["fingerprint"] != fingerprint:
         raise errors.DataChanged(
@@ -117,21 +120,39 @@ def train_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = ()) ->
     _train(job, executor, all_needs(find_choices(job, choices)))
 
 
-def score_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = ()) -> None:
+def score_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = (), ratios: Sequence[float] = ()) -> None:
     """Collect the evidence that these choices need and write their scores for all seeds.
 
     Args:
         job: The job of the run.
         executor: Runs the pieces.
         choices: Methods and selectors; none stands for those of the run.
+        ratios: Shares of samples to remove at which `auto` tries candidates; none stands for those of the run.
     """
     chosen = find_choices(job, choices)
     gather(job, executor, all_needs(chosen))
     for seed in job.configuration.all_seeds():
         write_scores(job, seed, chosen)
+    for choice in chosen:
+        if goes_in_rounds(job, choice):
+            _later_rounds(job, executor, choice)
     if any(choice.method == AUTO for choice in chosen):
-        choose_methods(job, partial(_perform, job, executor, "score"), job.configuration.ratios)
+        choose_methods(job, partial(_perform, job, executor, "score"), ratios or job.configuration.ratios)
         job.directory.push()
+
+
+def _later_rounds(job: Job, executor: Executor, choice: ResolvedMethod) -> None:
+    """Train, score and select in every round but the first, for all seeds and ratios."""
+
+    def score(later: Job) -> None:
+        with later.directory.locked():
+            begin(later)
+            write_trained_on(later)
+            score_stage(later, executor, [choice])
+
+    for seed in job.configuration.all_seeds():
+        for ratio in job.configuration.ratios:
+            kept_after_rounds(job, choice, seed, ratio, partial(_kept, choice), score)
 
 
 def gather(job: Job, executor: Executor, needs: frozenset[str]) -> None:
@@ -195,22 +216,35 @@ def _keeping(
     evidence: SeedEvidence, choice: ResolvedMethod, scores: NDArray[np.float64] | None
 ) -> Callable[[float], NDArray[np.int64]]:
     """Return the function from a ratio to the positions that a choice keeps."""
-    train, root = evidence.job.data.train, evidence.job.directory.root
-    decided = find_overrides(root, choice.overrides, train)
+    job, seed = evidence.job, evidence.seed
+    decided = find_overrides(job.directory.root, choice.overrides, job.data.train)
     if choice.method == AUTO:
         return lambda ratio: chosen_samples(evidence, ratio, decided.keep, decided.drop)
-    given, ids = evidence.for_selector(choice), train.ids.to_numpy(zero_copy_only=False)
-    return lambda ratio: select(
+    if goes_in_rounds(job, choice):
+        return lambda ratio: kept_after_rounds(job, choice, seed, ratio, partial(_kept, choice))
+    return lambda ratio: _kept(choice, evidence, scores, ratio, decided.drop, decided.keep)
+
+
+def _kept(
+    choice: ResolvedMethod,
+    evidence: SeedEvidence,
+    scores: NDArray[np.float64] | None,
+    ratio: float,
+    drop: NDArray[np.int64],
+    keep: NDArray[np.int64] | None = None,
+) -> NDArray[np.int64]:
+    """Return the positions that a choice keeps at a ratio; `drop` and `keep` are decided already."""
+    return select(
         scores,
         ratio=ratio,
         selector=choice.selector,
         seed=evidence.seed,
-        ids=ids,
+        ids=evidence.job.data.train.ids.to_numpy(zero_copy_only=False),
         min_per_class=choice.min_per_class,
-        always_keep=decided.keep,
-        always_drop=decided.drop,
+        always_keep=() if keep is None else keep,
+        always_drop=drop,
         settings=choice.settings.model_dump(),
-        **given,
+        **evidence.for_selector(choice),
     )
 
 
@@ -249,17 +283,17 @@ def evaluation_pieces(job: Job, choices: Sequence[Chosen] = (), ratios: Sequence
     c, chosen = job.configuration, find_choices(job, choices)
     retrainings = []
     for seed in c.all_seeds():
-        network = c.retrain_model or c.model
-        retrainings.append(Retraining(FULL, "none", 0.0, seed, network, c.recipe, c.match))
+        network, recipe = c.retrained_network, c.retrain_recipe or c.recipe
+        retrainings.append(Retraining(FULL, "none", 0.0, seed, network, recipe, c.match))
         for choice in chosen:
             name = choice.selector.name
             retrainings += [
-                Retraining(choice.method, name, ratio, seed, network, c.recipe, c.match, choice.parameters)
+                Retraining(choice.method, name, ratio, seed, network, recipe, c.match, choice.parameters)
                 for ratio in ratios_of(job, choice, ratios)
             ]
         for ratio in ratios or c.ratios:
             retrainings += [
-                Retraining(name, "none", ratio, seed, network, c.recipe, c.match) for name in c.retrained_baselines()
+                Retraining(name, "none", ratio, seed, network, recipe, c.match) for name in c.retrained_baselines()
             ]
     # The longest first, so that the other workers do not idle at the end while one finishes a long retraining.
     retrainings.sort(key=lambda retraining: retraining.ratio)

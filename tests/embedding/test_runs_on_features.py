@@ -73,7 +73,9 @@ def test_given_features_are_those_that_are_computed(weights, tmp_path):
 
 def test_chosen_on_features_and_trained_on_the_data(weights, tmp_path):
     chosen = ["--dataset", "digits", "--embed", "convnet-w8", "--weights", weights, *QUICK]
-    moso_run(*chosen, "--prove", "network", "--retrain-model", "mlp-w8", "--retrain-recipe", "quick", "--out", tmp_path / "a")
+    moso_run(
+        *chosen, "--prove", "network", "--retrain-model", "mlp-w8", "--retrain-recipe", "quick", "--out", tmp_path / "a"
+    )
     moso_run(*chosen, "--out", tmp_path / "b")
     one, other = Run.open(tmp_path / "a"), Run.open(tmp_path / "b")
     assert one.kept("moso-rank").tolist() == other.kept("moso-rank").tolist()
@@ -106,7 +108,7 @@ def test_proven_by_fine_tuning_the_whole_network(weights, tmp_path):
         (["--pretrained"], "settings-conflict"),
         (["--weights", "no-such-file.pth"], "file-missing"),
         (["--embed", "features:no-such-folder"], "file-missing"),
-        (["--embed", "linear"], "model-unsuitable"),
+        (["--embed", "torch.nn:Flatten"], "model-unsuitable"),
     ],
 )
 def test_what_does_not_go_together_is_refused(flags, code, tmp_path):
@@ -129,7 +131,19 @@ def test_features_of_other_rows_are_refused(tmp_path, damage, code):
     assert caught.value.code == code
 
 
-FROZEN = ["--dataset", "digits", "--model", "convnet-w8", *QUICK, "--method", "el2n", "--method", "herding", "--seeds", 2]
+FROZEN = [
+    "--dataset",
+    "digits",
+    "--model",
+    "convnet-w8",
+    *QUICK,
+    "--method",
+    "el2n",
+    "--method",
+    "herding",
+    "--seeds",
+    2,
+]
 
 
 @pytest.mark.parametrize("train", ["head", "last:2"])
@@ -178,7 +192,13 @@ def test_the_library_takes_the_same_settings(weights):
     )
     assert len(pruned.kept) == 150
     frozen = moso.prune(
-        (images, labels), ratio=0.5, model="convnet-w8", weights=str(weights), train="head", recipe="quick", partitions=2
+        (images, labels),
+        ratio=0.5,
+        model="convnet-w8",
+        weights=str(weights),
+        train="head",
+        recipe="quick",
+        partitions=2,
     )
     assert (frozen.run.directory.root / "trunk" / "train.npy").exists()
     assert len(frozen.kept) == 150

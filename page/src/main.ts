@@ -97,7 +97,9 @@ if (model.count <= PRINTED) {
   let waiting = 0;
   model.on("kept", () => {
     clearTimeout(waiting);
-    waiting = setTimeout(() => views.forEach((view) => view.name !== "samples" && view.update()), 1500);
+    // Not the view in sight: it is up to date, and what is being drawn in it would be lost.
+    const others = (): View[] => views.filter((view) => view.name !== "samples" && view.name !== current);
+    waiting = setTimeout(() => others().forEach((view) => view.update()), 1500);
   });
 }
 turn();

@@ -39,15 +39,15 @@ def test_a_run_is_seen_before_while_and_after_its_stages(small_run):
         assert between["train"].complete
         assert (between["train"].pieces, between["train"].done) == (2, 2)
         assert not between["score"].complete
-        assert "is at work, heard of" in seen(job.directory.root)
+        assert "last heartbeat" in seen(job.directory.root)
         score_stage(job, InProcess())
     after = standing(job.directory)
     assert after["score"].complete
     assert after["score"].seconds > 0
     text = seen(job.directory.root)
-    assert "nobody is at work" in text
+    assert ": idle" in text
     assert "complete" in text
-    assert "not begun" in text
+    assert "not started" in text
 
 
 @pytest.fixture

@@ -46,7 +46,8 @@ def own_network():
 
 @pytest.mark.parametrize("method", [name for name in METHODS.names() if name not in ("ssp", "random")])
 def test_every_method_prunes_arrays(method):
-    pruned = moso.prune(digits(), ratio=0.5, method=method, **SMALL)
+    small = {**SMALL, "partitions": 3} if method == "auto" else SMALL  # auto tries candidates on other partitions
+    pruned = moso.prune(digits(), ratio=0.5, method=method, **small)
     assert len(pruned.kept) == len(np.unique(pruned.kept)) == 60
     assert np.isnan(pruned.scores).all() == (METHODS.get(method).score is None)
 
@@ -131,7 +132,7 @@ def test_an_embedding_is_trained_without_labels_and_the_same_for_all_labels(tmp_
 
 def test_what_cannot_be_had_is_said_before_anything_is_trained(tmp_path):
     numbers = (np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32), np.arange(40) % 2)
-    with pytest.raises(MosoError, match=r"trained on pictures, but inputs are of shape \(3,\); give --embedding"):
+    with pytest.raises(MosoError, match=r"trained on pictures, but inputs are of shape \(3,\)"):
         moso.prune(numbers, ratio=0.5, method="ssp", model="mlp-w8", epochs=2, out=tmp_path / "run")
     target = (numbers[0], numbers[0][:, 0])
     with pytest.raises(MosoError, match="method 'aum' looks at predicted classes"):

@@ -9,7 +9,9 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
+import torch
 from small_problems import FAST, pictures, table
+from torch.utils.data import TensorDataset
 
 import moso
 from moso.api.prune_config import _REFUSED, PruneConfig, PruneSettings
@@ -48,6 +50,14 @@ def test_keywords_and_the_object_have_the_same_names_and_types():
     assert typing.get_type_hints(PruneSettings) == typing.get_type_hints(PruneConfig)
     for name in typing.get_type_hints(PruneConfig):
         assert f"        {name}:" in (PruneConfig.__doc__ or ""), name
+
+
+def test_values_by_name_are_those_of_a_run():
+    run, own = typing.get_type_hints(Configuration), typing.get_type_hints(PruneConfig)
+    for name in run.keys() & own.keys():
+        if typing.get_origin(run[name]) is typing.Literal:
+            one = next(part for part in typing.get_args(own[name]) if typing.get_origin(part) is typing.Literal)
+            assert set(typing.get_args(one)) == set(typing.get_args(run[name])), name
 
 
 def test_an_object_sets_what_keywords_set(tmp_path):
@@ -151,3 +161,33 @@ def test_few_updates_have_no_more_time_steps_than_updates():
     few = {"model": "mlp-w8", "recipe": "quick", "partitions": 1}
     assert moso.prune(table(), ratio=0.5, **few).run.configuration.time_steps == 2
     refused("setting-invalid", table(), ratio=0.5, **few, time_steps=3)
+
+
+def as_dataset():
+    rows, labels = table()
+    return TensorDataset(torch.from_numpy(rows), torch.from_numpy(labels))
+
+
+def test_arguments_that_cannot_apply_are_refused():
+    refused("settings-conflict", table(), ratio=0.5, validation_set=table(), **FAST)
+    refused("settings-conflict", table(), ratio=0.5, score_set=table(), **FAST)
+    refused("settings-conflict", as_dataset(), ratio=0.5, augmentation="crop-flip", **FAST)
+    refused("settings-conflict", as_dataset(), ratio=0.5, retraining={"augmentation": "crop"}, **FAST)
+    refused("settings-conflict", table(), ratio=0.5, retrain_model="linear", **{**FAST, "model": lambda: None})
+
+
+def test_a_dataset_that_augments_by_itself_is_recorded_as_not_augmented_by_us():
+    flips = {**FAST, "recipe": "cpu-small", "epochs": 1, "time_steps": 1}
+    run = moso.prune(as_dataset(), ratio=0.5, **flips).run.configuration
+    assert (run.surrogate.augmentation, run.retraining.augmentation) == ("none", "none")
+
+
+def test_collate_makes_the_batches_of_arrays_too():
+    seen = []
+
+    def collate(items):
+        seen.append(len(items))
+        return torch.stack([torch.as_tensor(row) * 2 for row, _ in items]), torch.tensor([int(one) for _, one in items])
+
+    moso.prune(table(), ratio=0.5, collate=collate, **FAST)
+    assert sum(seen) >= 120

@@ -2,6 +2,8 @@
 
 import copy
 import io
+import multiprocessing
+import os
 import sys
 
 import numpy as np
@@ -103,6 +105,17 @@ def test_an_error_in_a_worker_is_the_callers():
 
     with pytest.raises(RuntimeError, match="mine"):
         moso.prune(table(), ratio=0.5, loss=broken, **more)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux copies a process with its data")
+def test_a_worker_that_dies_is_said():
+    def killed(model, batch):
+        if multiprocessing.parent_process() is not None:
+            os._exit(9)
+        return model(batch[0])[:, 0]
+
+    more = {**FAST, "partitions": 2, "workers": 2}
+    assert code_of(lambda: moso.prune(table(), ratio=0.5, loss=killed, **more)) == "worker-lost"
 
 
 def test_where_workers_cannot_be_one_sentence_says_so(monkeypatch):

@@ -64,6 +64,7 @@ USES = {
     ),
     "a name as network": (scored(model="resnet18"), "wrong-type"),
     "a batch of three parts under the default loss": (scored([(ROWS[0], 1, 2)] * 4), "loss-invalid"),
+    "dictionaries without a label under the default loss": (scored([{"x": ROWS[0], "kind": 1}] * 4), "loss-invalid"),
     "a loss for the whole batch": (
         scored(loss=lambda model, batch: nn.functional.cross_entropy(model(batch[0]), batch[1])), "loss-invalid",
     ),

@@ -57,7 +57,7 @@ def test_every_method_runs_from_one_command(tmp_path, capsys):
     run = moso.Run.open(out)
     done = {(row["method"], row["selector"]) for row in run.evaluation()}
     for method in json.loads(_listed(capsys)):
-        if method["kind"] == "method":
+        if method["kind"] == "method" and method["name"] != "auto":  # needs 3 partitions; tests/run has it
             assert (method["name"], method["selector"]) in done
             scores = run.score_of(method["name"])
             assert (scores is None) == (method["score"] is None)
@@ -110,7 +110,7 @@ def test_any_score_combines_with_any_selector(run):
             "method 'herding' has no score, and selector 'top' chooses by one",
         ),
         (["--method", "dyn-unc", "--selector", "coverage"], "score 'dyn-unc' has no hard end"),
-        (["--method", "aum", "--selector", "drop", "--partitions", "1"], "give --partitions 2 or more"),
+        (["--method", "aum", "--selector", "drop", "--partitions", "1"], "2 partitions or more"),
         (["--method", "tdds", "--epochs", "2"], "score 'tdds' compares epochs and needs at least 3"),
         (["--method", "grand-steps", "--estimator", "subsampled"], "estimator 'subsampled' does not measure"),
         (["--method", "el2n", "--early-epochs", "4"], "early_epochs = 4 is beyond the 3 epochs"),

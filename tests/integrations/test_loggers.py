@@ -140,13 +140,14 @@ def test_weights_and_biases_offline(pruned, tmp_path, offline):
     assert sorted(row[-1] for row in retrainings["data"]) == sorted(row["value"] for row in pruned.run.evaluation())
 
 
-def test_weights_and_biases_disabled_and_without_a_run(pruned, offline):
+def test_weights_and_biases_disabled_and_without_a_run(pruned, offline, monkeypatch):
     from moso.integrations.wandb import log
 
     with offline.init(mode="disabled") as run:
         log(pruned, run, prefix="pruning", rows=10)
         assert run.summary["pruning/verdict"] == str(pruned.verdict)
         assert "pruning/samples" not in run.summary.keys()  # noqa: SIM118 - its `in` is not that of a dictionary
+    monkeypatch.setattr(offline, "run", None)
     with pytest.raises(MosoError) as caught:
         log({"moso": [0.0, 1.0]})
     assert caught.value.code == "setting-missing"

@@ -313,3 +313,45 @@ def test_a_collator_that_draws_at_random_is_refused(tmp_path):
     with pytest.raises(MosoError) as caught:
         score(model, trajectory)
     assert caught.value.code == "setting-missing"
+
+
+def test_an_adapter_under_the_trainer_is_recorded_without_the_frozen_network(tmp_path):
+    peft = pytest.importorskip("peft")
+    model = transformers.BertForSequenceClassification(bert(num_labels=3))
+    config = peft.LoraConfig(task_type="SEQ_CLS", target_modules=["query", "value"], r=2)
+    model = peft.get_peft_model(model, config)
+    callback = MosoCallback(tmp_path / "trajectory", samples=2)
+    args = arguments(tmp_path, Setting(), remove_unused_columns=True, learning_rate=0.05)
+    trainer = transformers.Trainer(model, args, train_dataset=TEXTS, data_collator=padded, callbacks=[callback])
+    trainer.train()
+    trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    point = callback.trajectory[0]
+    assert {name for group in point.groups for name in group} == trained
+    assert set(point.state()) & dict(model.named_parameters()).keys() == trained
+    found = score(trainer, callback.trajectory)
+    items = [{name: value for name, value in item.items() if name != "name"} for item in TEXTS]
+    expected = by_single_gradients(model, [padded([item]) for item in items], callback.trajectory)
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4 * np.abs(expected).max())
+
+
+def test_a_dataset_of_texts_with_transformers_own_collator(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    words = {word: number for number, word in enumerate(["[PAD]", "[UNK]", *"abcdefgh"])}
+    own = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
+    own.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=own, pad_token="[PAD]", unk_token="[UNK]")
+    texts = ["a b c", "b", "c d e f", "g h", "a", "h g f e d"]
+    table = datasets.Dataset.from_dict({"text": texts, "label": [0, 1, 2, 0, 1, 2]})
+    table = table.map(lambda row: tokenizer(row["text"]), load_from_cache_file=False)
+    model = transformers.BertForSequenceClassification(bert(num_labels=3))
+    callback = MosoCallback(tmp_path / "trajectory", samples=2)
+    args = arguments(tmp_path, Setting(), remove_unused_columns=True, learning_rate=0.01)
+    collator = transformers.DataCollatorWithPadding(tokenizer)
+    trainer = transformers.Trainer(model, args, train_dataset=table, data_collator=collator, callbacks=[callback])
+    trainer.train()
+    found = score(trainer, callback.trajectory)
+    batches = [collator([{name: row[name] for name in ("input_ids", "attention_mask", "label")}]) for row in table]
+    expected = by_single_gradients(model, batches, callback.trajectory)
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5 * np.abs(expected).max())

@@ -120,7 +120,7 @@ export class MapPlot {
 
   private dots(pen: CanvasRenderingContext2D, sharp: number): void {
     const { index, palette } = this.colouring;
-    const wide = (this.count > 20_000 ? 1.5 : this.count > 4000 ? 2.2 : 4) * Math.min(2.5, Math.sqrt(this.scale));
+    const wide = (this.count > 20_000 ? 1.5 : this.count > 4000 ? 2.2 : this.count > 400 ? 4 : 6) * Math.min(2.5, Math.sqrt(this.scale));
     pen.scale(sharp, sharp);
     palette.forEach((colour, number) => {
       pen.fillStyle = colour;

@@ -56,7 +56,7 @@ class PruneSettings(TypedDict, total=False):
     time_steps: int | None
     sampling: Sampling | None
     form: Form | None
-    view: Literal["evaluation", "training"] | None
+    view: Literal["auto", "evaluation", "training"] | None
     parameters: Literal["all", "head"] | None
     estimator: Literal["exact", "subsampled", "sketched", "last-layer", "in-run"] | None
     mean_share: float | None
@@ -64,9 +64,13 @@ class PruneSettings(TypedDict, total=False):
     score_batch_size: int | None
     shard_size: int | None
     probes: int | None
+    window: float | None
+    trial_share: float | None
     initialisations: int | None
     early_epochs: int | None
     embedding: str | None
+    rounds: int | None
+    class_mix: Literal["equal", "as-is"] | None
     min_per_class: int | None
     baselines: Sequence[str] | None
     tolerance: float | None
@@ -104,7 +108,8 @@ class PruneConfig:
         time_steps: Number of sampled time steps (the paper's K).
         sampling: How time steps are drawn, `stratified` or `uniform`.
         form: Form of the MoSo score, `paper` or `centred`.
-        view: Score samples and network as in `evaluation`, or as `training` saw them.
+        view: Score samples and network as in `evaluation`, or as `training` saw them; `auto` takes the latter with
+            batch-norm or augmentation.
         parameters: Parameters whose gradients are compared, `all` or those of the `head`.
         estimator: `exact` terms, or a cheaper estimate.
         mean_share: Share of samples in the mean gradient of `subsampled`.
@@ -112,9 +117,14 @@ class PruneConfig:
         score_batch_size: Samples per batch while scoring; by default found from the network.
         shard_size: Samples per shard of a partition that is scored in parallel; 0 disables shards.
         probes: Random probes of each sample's effect on its own loss, for `moso-adjoint`.
+        window: Share of the updates, the last ones, that `moso-adjoint` differentiates.
+        trial_share: Share of the retraining's epochs for which a candidate of `auto` is tried.
         initialisations: Networks that el2n and grand average.
         early_epochs: Epochs after which el2n and grand look; 0 is a tenth of training.
         embedding: Features for ssp: `trained`, a file, or `timm:NAME`.
+        rounds: Rounds of training on the kept samples, scoring all samples and dropping a part.
+        class_mix: Mix of classes that is kept, `equal` (balanced) or `as-is` (proportional); by default `as-is` if the
+            largest class has more than 1.5 times the samples of the smallest.
         min_per_class: Samples that every class keeps at least.
         baselines: What is retrained beside the methods at equal cost: `rs2`, `full-fewer-steps`.
         tolerance: Points that pruning may cost, overall and in any class, to count as free in the verdict.
@@ -155,7 +165,7 @@ class PruneConfig:
     time_steps: int | None = None
     sampling: Sampling | None = None
     form: Form | None = None
-    view: Literal["evaluation", "training"] | None = None
+    view: Literal["auto", "evaluation", "training"] | None = None
     parameters: Literal["all", "head"] | None = None
     estimator: Literal["exact", "subsampled", "sketched", "last-layer", "in-run"] | None = None
     mean_share: float | None = None
@@ -163,9 +173,13 @@ class PruneConfig:
     score_batch_size: int | None = None
     shard_size: int | None = None
     probes: int | None = None
+    window: float | None = None
+    trial_share: float | None = None
     initialisations: int | None = None
     early_epochs: int | None = None
     embedding: str | None = None
+    rounds: int | None = None
+    class_mix: Literal["equal", "as-is"] | None = None
     min_per_class: int | None = None
     baselines: Sequence[str] | None = None
     tolerance: float | None = None

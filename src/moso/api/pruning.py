@@ -20,10 +20,11 @@ from moso.api.progress_bars import shown_progress
 from moso.api.prune_config import PruneConfig, PruneSettings, asked_settings
 from moso.api.pruned import Pruned, taking
 from moso.configuration import CUSTOM, Configuration
+from moso.configuration.class_mix import fitting_mix
 from moso.configuration.resolved_method import ResolvedMethod
 from moso.data.dataset import DataSet
 from moso.data.given import Given, splits_of
-from moso.data.samples import Samples
+from moso.data.samples import Samples, StoredSamples
 from moso.data.views import Collate
 from moso.evaluation.standings import RANDOM
 from moso.evidence import read_state
@@ -135,7 +136,14 @@ def prune(
     own_risk = None if isinstance(risk, str) else risk
     with shown_progress(progress) as bars:
         asked = Asked(
-            task, None if loss is cross_entropy else loss, metric, collate, column, label, bars, loader_workers
+            task=task,
+            own_loss=None if loss is cross_entropy else loss,
+            metric=metric,
+            collate=collate,
+            labels=column,
+            label=label,
+            progress=bars,
+            loader_workers=loader_workers,
         )
         given = asked.look_at(splits.get("train", train_set), read_answers=score_set is None and column is None)
         share = asked_ratio(ratio, keep, given.count)
@@ -143,6 +151,7 @@ def prune(
         along = list(_ALONG) if own_score is None and "terms" in _needs_of(chosen) else []
         registered = [chosen.name] if isinstance(method, str) else []
         values = {
+            "class_mix": fitting_mix(data.train.labels, data.train.task.by_class),
             **_fitting(data.train, model, asked_for),
             "device": device,
             "methods": list(dict.fromkeys([*registered, *along])) or [RANDOM],
@@ -157,13 +166,21 @@ def prune(
             [choice] = find_choices(job, [configuration.choice(chosen, selector, own_score)])
             _check_start(model, choice, job)
             _perform(job, executor, choice, along)
-            directory.note(pruned=_note(choice, share, out is None, given, asked))
+            directory.note(pruned=_note(choice, share, out is None, given, asked, score_set is not None))
             directory.push()
             return Pruned._opened(_run(directory, out is None), taking(train_set, given.take))
 
 
 def _others(splits: dict[str, Any], test_set: Any, validation_set: Any, risk: object) -> tuple[Any, Any]:
-    """Return the test and the validation data: those given, or else those of a `DatasetDict`."""
+    """Return the test and the validation data: those given, or else those of a `DatasetDict`.
+
+    Raises:
+        SettingsConflict: Validation data is given that no risk asks for.
+    """
+    if validation_set is not None and risk != "validation":
+        raise errors.SettingsConflict(
+            "validation_set is the data of risk='validation', which was not asked for; give both or none of them"
+        )
     if validation_set is None and risk == "validation":
         validation_set = splits.get("validation")
     return splits.get("test") if test_set is None else test_set, validation_set
@@ -171,7 +188,7 @@ def _others(splits: dict[str, Any], test_set: Any, validation_set: Any, risk: ob
 
 def _data(given: Given, score_set: Any, others: tuple[Any, Any], asked: Asked) -> DataSet:
     train = training_samples(given, score_set, asked)
-    test, judge = (other_samples(data, train, asked) for data in others)
+    test, judge = (other_samples(data, train, given.columns, asked) for data in others)
     met, test, judge = as_met(train, test, judge)
     assert met is not None, "the first split is the training split"
     return DataSet(CUSTOM, met, test, validation=judge)
@@ -199,10 +216,28 @@ def _fitting(train: Samples, model: Any, asked_for: dict[str, Any]) -> dict[str,
         "seeds": 1,
         "recipe": recipe,
         **asked_for,
+        **_augmentation(train, asked_for),
         "dataset": CUSTOM,
         "by_class": train.task.by_class,
         "model": network if model is None else model if isinstance(model, str) else CUSTOM,
     }
+
+
+def _augmentation(train: Samples, asked_for: dict[str, Any]) -> dict[str, Any]:
+    """Return the augmentation of items that a user's dataset makes: none, because only the dataset can augment them.
+
+    Raises:
+        SettingsConflict: Another one is asked for.
+    """
+    if isinstance(train, StoredSamples):
+        return {}
+    tables = (asked_for, asked_for.get("surrogate", {}), asked_for.get("retraining", {}))
+    if any(table.get("augmentation", "none") != "none" for table in tables):
+        raise errors.SettingsConflict(
+            "augmentation is for arrays and pictures that moso reads; a dataset augments its own items (train_set) and "
+            "has the same items without augmentation as score_set"
+        )
+    return {"augmentation": "none"}
 
 
 def _resolved(values: dict[str, Any], count: int) -> Configuration:
@@ -293,7 +328,9 @@ def _check_start(model: Any, choice: ResolvedMethod, job: Job) -> None:
             )
 
 
-def _note(choice: ResolvedMethod, share: float, temporary: bool, given: Given, asked: Asked) -> PrunedNote:
+def _note(
+    choice: ResolvedMethod, share: float, temporary: bool, given: Given, asked: Asked, augmented: bool
+) -> PrunedNote:
     """Return what the manifest keeps of the result, enough to load it again."""
     return {
         "method": choice.method,
@@ -301,7 +338,8 @@ def _note(choice: ResolvedMethod, share: float, temporary: bool, given: Given, a
         "score": None if choice.score is None else choice.score.name,
         "ratio": share,
         "temporary": temporary,
-        "data": given.fingerprint(),
+        "data": given.fingerprint(content=not augmented),
+        "augmented": augmented,
         "label": asked.label,
         "items": not asked.takes_pairs or asked.collate is not None,
     }

@@ -8,7 +8,8 @@ import typer
 from moso import errors
 from moso.cli.configuration_flags import RunSettings, option_of
 from moso.cli.executor_options import ExecutorOptions
-from moso.cli.flags import SELECTION, DryRun, option, with_flags
+from moso.cli.flags import DryRun, option, with_flags
+from moso.cli.panels import SELECTION
 from moso.cli.run import Out
 
 if TYPE_CHECKING:
@@ -67,7 +68,6 @@ def _compare(
     settings: RunSettings,
 ) -> None:
     """Carry out a new comparison, or go on with one."""
-    from moso.analysis.estimate import estimate
     from moso.cli.printed_tables import print_plan
     from moso.cli.work import new_job, working
     from moso.evaluation.baselines import BASELINES
@@ -79,9 +79,9 @@ def _compare(
     job = new_job(file, out, options, settings, {"baselines": list(BASELINES)}, dry_run)
     check_own(job, *own)
     if dry_run:
-        print_plan(job, estimate(job, options.worker_count(job.configuration)))
+        print_plan(job, options.worker_count(job.configuration))
         return
-    with working(job, options) as executor:
+    with working(job, options, ("train", "score", "evaluate")) as executor:
         carry_out(job, executor, *own)
         write_report(Run(job.directory))
     _show(Run(job.directory), None, options.quiet)

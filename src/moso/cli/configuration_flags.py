@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic.fields import FieldInfo
 
 from moso import errors
-from moso.cli.flags import NETWORK, PROOF, Flags, Keeps, flag, option
+from moso.cli.flags import Flags, Keeps, flag, option
+from moso.cli.panels import NETWORK, PROOF
 from moso.configuration.fields import GROUPS, title_of
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ _HELP = {
     "retrain_recipe": "recipe of the retrainings [default: --recipe; with --prove network one that fits the network]",
     "task": "what is learned: classification, regression or multi-label [default: as the data says]",
     "recipe": "training recipe: a name, or a TOML file of your own [default: one that fits the data]",
+    "class_mix": "mix of classes that is kept: equal (balanced) or as-is (proportional) [default: as-is if the largest "
+    "class has more than 1.5 times the samples of the smallest, else equal]",
     "score_batch_size": "samples per batch while scoring [default: as many as fit]",
 }
 _SHORTCUTS: dict[str, tuple[type, str]] = {
@@ -115,6 +118,14 @@ def option_of(name: str) -> str:
         ('--method', '--time-steps')
     """
     return _REPEATED.get(name, f"--{name.replace('_', '-')}")
+
+
+def says_mix(file: Path | None, settings: dict[str, Any]) -> bool:
+    """Return whether flags or a file say which mix of classes is kept; a file of a run does, also an old one."""
+    from moso.configuration.configuration import read_toml
+
+    given = {} if file is None else read_toml(file)
+    return "class_mix" in settings or "class_mix" in given or "format" in given
 
 
 def configuration_from(

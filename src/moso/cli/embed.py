@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from moso.cli.flags import DATA, NETWORK, OUTPUT, PLACE, Flags, Quiet, local_path, option, with_flags
+from moso.cli.flags import Flags, Quiet, local_path, option, with_flags
+from moso.cli.panels import DATA, NETWORK, OUTPUT, PLACE
 
 # `embedding.rows.BATCH_SIZE`, which a test holds against this.
 BATCH = 64

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from moso.cli.flags import DATA, NETWORK, PLACE, SCORING, Flags, Json, Quiet, local_option, option, with_flags
+from moso.cli.flags import Flags, Json, Quiet, local_option, option, with_flags
+from moso.cli.panels import DATA, NETWORK, PLACE, SCORING
 
 SAMPLES = 200
 STEPS = 20

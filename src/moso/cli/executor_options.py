@@ -1,13 +1,14 @@
 """Flags of all working verbs: where and how the pieces of a run are executed."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from moso import errors
-from moso.cli.flags import PLACE, Flags, Quiet, option
+from moso.cli.flags import Flags, Quiet, option
+from moso.cli.panels import PLACE
 from moso.progress import Progress
 
 if TYPE_CHECKING:
@@ -98,12 +99,19 @@ class ExecutorOptions(Flags):
             processes.follow(job)
 
     @contextmanager
-    def executor_for(self, configuration: "Configuration") -> "Iterator[Executor]":
-        """Yield an executor for the pieces of a run: Ray tasks, torchrun or local processes, or this process alone."""
+    def executor_for(
+        self, configuration: "Configuration", planned: Mapping[str, int] | None = None
+    ) -> "Iterator[Executor]":
+        """Yield an executor for the pieces of a run: Ray tasks, torchrun or local processes, or this process alone.
+
+        Args:
+            configuration: The configuration of the run.
+            planned: Number of pieces by the label of their stage, for the bar of the whole command.
+        """
         from moso.cli.display import showing
         from moso.executors import TorchRun, local_executor
 
-        with showing(self.quiet) as progress:
+        with showing(self.quiet, planned) as progress:
             if self.executor == "ray":
                 with self._ray(configuration, progress) as tasks:
                     yield tasks

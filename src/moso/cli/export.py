@@ -6,18 +6,8 @@ from typing import Annotated
 
 import typer
 
-from moso.cli.flags import (
-    OUTPUT,
-    SELECTION,
-    Decisions,
-    Flags,
-    Quiet,
-    RunArgument,
-    Seed,
-    local_option,
-    option,
-    with_flags,
-)
+from moso.cli.flags import Decisions, Flags, Quiet, RunArgument, Seed, local_option, option, with_flags
+from moso.cli.panels import OUTPUT, SELECTION
 
 
 @dataclass(frozen=True)

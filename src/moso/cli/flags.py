@@ -1,4 +1,4 @@
-"""Flags that several verbs share, and the headings under which help lists flags.
+"""Flags that several verbs share.
 
 A verb takes a group of flags as one parameter whose type is a subclass of `Flags`; `with_flags` replaces this parameter
 by one flag per field, for the command line.
@@ -13,13 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from moso.configuration.fields import GROUPS, title_of
-
-# Headings of help, in order: those of the settings of a run stand between arguments and output.
-FILES = "Arguments"
-PANELS = tuple(title_of(group) for group in GROUPS)
-DATA, NETWORK, SCORING, SELECTION, PROOF, PLACE = PANELS
-OUTPUT = "Output"
+from moso.cli.panels import OUTPUT, SELECTION
 
 
 def local_path(text: str | Path) -> Path:

@@ -10,8 +10,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from moso.cli.flags import FILES, OUTPUT, PANELS
-from moso.cli.verbs import VERBS
+from moso.cli.panels import FILES, OUTPUT, PANELS
+from moso.cli.verbs import RESUMABLE, VERBS
 from moso.errors import unknown_name
 
 _OTHER = "Options"
@@ -69,6 +69,19 @@ class LazyGroup(TyperGroup):
         if args[0] not in VERBS and not args[0].startswith("-") and not ctx.resilient_parsing:
             raise unknown_name("verb", args[0], VERBS)
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a verb; Ctrl-C ends it with one line.
+
+        Raises:
+            Exit: With code 130, after Ctrl-C.
+        """
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            goes_on = ctx.invoked_subcommand in RESUMABLE
+            typer.echo(f"moso: stopped{'; the same command resumes where it stopped' if goes_on else ''}", err=True)
+            raise typer.Exit(130) from None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write all verbs with their whole line of help, without importing any."""

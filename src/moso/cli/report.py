@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from moso.cli.flags import OUTPUT, Quiet, RunArgument, option
+from moso.cli.flags import Quiet, RunArgument, option
+from moso.cli.panels import OUTPUT
 
 # `report.page.page.MAX_MEGABYTES`, which a test holds against this.
 MEGABYTES = 25.0

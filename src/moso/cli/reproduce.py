@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from moso.cli.flags import DATA, OUTPUT, PLACE, PROOF, SELECTION, Flags, Quiet, local_option, option, with_flags
+from moso.cli.flags import Flags, Quiet, local_option, option, with_flags
+from moso.cli.panels import DATA, OUTPUT, PLACE, PROOF, SELECTION
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ import typer
 
 from moso.cli.configuration_flags import RunSettings
 from moso.cli.executor_options import ExecutorOptions
-from moso.cli.flags import OUTPUT, DryRun, option, with_flags
+from moso.cli.flags import DryRun, option, with_flags
+from moso.cli.panels import OUTPUT
 
 ConfigArgument = Annotated[
     Path | None,
@@ -29,7 +30,6 @@ def run(
     settings: RunSettings,
 ) -> None:
     """Partition, train surrogates, score, select, retrain, report: the whole job, resumable."""
-    from moso.analysis.estimate import estimate
     from moso.cli.printed_tables import print_plan, print_summary
     from moso.cli.work import new_job, working
     from moso.report.page.page import write_report
@@ -38,9 +38,9 @@ def run(
 
     job = new_job(file, out, options, settings, dry_run=dry_run)
     if dry_run:
-        print_plan(job, estimate(job, options.worker_count(job.configuration)))
+        print_plan(job, options.worker_count(job.configuration))
         return
-    with working(job, options) as executor:
+    with working(job, options, ("train", "score", "evaluate")) as executor:
         train_stage(job, executor)
         score_stage(job, executor)
         select_stage(job)
@@ -57,7 +57,7 @@ def train(file: ConfigArgument = None, out: Out = None, *, options: ExecutorOpti
     from moso.run.stages import train_stage
 
     job = new_job(file, out, options, settings)
-    with working(job, options) as executor:
+    with working(job, options, ("train",)) as executor:
         train_stage(job, executor)
     if not options.quiet:
         typer.echo(f"surrogates trained in {job.directory}; `moso score {job.directory}` goes on")

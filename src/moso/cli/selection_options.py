@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 from moso import errors
-from moso.cli.flags import SELECTION, Decisions, Flags, Keeps, option
+from moso.cli.flags import Decisions, Flags, Keeps, option
+from moso.cli.panels import SELECTION
 
 if TYPE_CHECKING:
     from moso.configuration.resolved_method import ResolvedMethod

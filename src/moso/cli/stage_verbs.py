@@ -5,7 +5,8 @@ from typing import Annotated
 import typer
 
 from moso.cli.executor_options import ExecutorOptions
-from moso.cli.flags import PROOF, Quiet, RunArgument, option, with_flags
+from moso.cli.flags import Quiet, RunArgument, option, with_flags
+from moso.cli.panels import PROOF
 from moso.cli.selection_options import Methods, SelectionOptions, Selectors
 
 Tolerance = Annotated[
@@ -27,7 +28,7 @@ def score(run: RunArgument, method: Methods = None, selector: Selectors = None, 
 
     job = open_job(run, options.runtime)
     choices = asked_choices(job, method, selector)
-    with working(job, options) as executor:
+    with working(job, options, ("train", "score")) as executor:
         score_stage(job, executor, choices)
     if not options.quiet:
         typer.echo(f"scores in {job.directory.named(job.directory.root / 'scores.parquet')}")
@@ -56,7 +57,7 @@ def evaluate(
     from moso.run.stages import evaluate_stage, select_stage
 
     job = with_tolerance(open_job(run, options.runtime), tolerance)
-    with working(job, options) as executor:
+    with working(job, options, ("evaluate",)) as executor:
         choices, ratios = asked.choices(job), asked.ratios(job)
         select_stage(job, choices, ratios)
         evaluate_stage(job, executor, choices, ratios)

@@ -5,7 +5,8 @@ from typing import Annotated
 
 from moso import errors
 from moso.cli.executor_options import ExecutorOptions
-from moso.cli.flags import DATA, OUTPUT, SCORING, RunArgument, Seed, local_option, option, with_flags
+from moso.cli.flags import RunArgument, Seed, local_option, option, with_flags
+from moso.cli.panels import DATA, OUTPUT, SCORING
 
 PRINTED = 10
 
@@ -27,8 +28,8 @@ def suspects(
         option(
             "--order",
             panel=SCORING,
-            help="what ranks the samples: out-of-sample, neighbours, combined, or a score of the run [default: combined "
-            "where inputs are vectors, else aum if the run has it, else out-of-sample]",
+            help="what ranks the samples: out-of-sample, neighbours, combined, or a score of the run [default: "
+            "combined where inputs are vectors, else aum if the run has it, else out-of-sample]",
         ),
     ] = None,
     seed: Seed = None,

@@ -119,3 +119,5 @@ VERBS: dict[str, Verb] = {
     "models": Verb(_LISTS, "listing:models", "List networks.", "moso models"),
     "datasets": Verb(_LISTS, "listing:datasets", "List data sets and forms of paths.", "moso datasets"),
 }
+# Verbs that continue from what an interrupted command has finished.
+RESUMABLE = frozenset({"run", "compare", "embed", "train", "score", "select", "evaluate", "suspects", "reproduce"})

@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -10,13 +11,15 @@ from typing import Any
 
 import typer
 
-from moso.cli.configuration_flags import QUICK, QUICK_VISITS, RunSettings, configuration_from
+from moso.cli.configuration_flags import QUICK, QUICK_VISITS, RunSettings, configuration_from, says_mix
 from moso.cli.display import showing
 from moso.cli.executor_options import ExecutorOptions
 from moso.cli.export import ExportOptions
 from moso.cli.selection_options import SelectionOptions, asked_ratios
 from moso.configuration import CUSTOM, Configuration
+from moso.configuration.class_mix import ClassMix, fitting_mix
 from moso.configuration.device import available_device
+from moso.data.samples import Samples
 from moso.evaluation.standings import RANDOM
 from moso.evaluation.tolerance import check_tolerance
 from moso.results.directory import RunDirectory
@@ -24,7 +27,8 @@ from moso.results.overrides import overrides_digest
 from moso.results.reading import Run
 from moso.results.run_data import Preparation, open_data, prepared
 from moso.run.job import Job, Runtime
-from moso.run.stages import Executor, begin, select_stage
+from moso.run.stages import Executor, begin, evaluation_pieces, select_stage
+from moso.run.work_plan import measuring, training
 from moso.selection.share import asked_ratio
 
 
@@ -35,10 +39,15 @@ def default_out(configuration: Configuration) -> Path:
 
 
 @contextmanager
-def working(job: Job, options: ExecutorOptions) -> Iterator[Executor]:
+def working(job: Job, options: ExecutorOptions, stages: Collection[str] = ()) -> Iterator[Executor]:
     """Lock and prepare the run directory, and yield an executor for its pieces.
 
     Under torchrun, processes other than the leading one follow it and exit instead.
+
+    Args:
+        job: The job of the run.
+        options: Where and how pieces run.
+        stages: The stages that will be executed, for the bar of the whole command.
     """
     if not options.leads:
         options.follow(job)
@@ -47,8 +56,15 @@ def working(job: Job, options: ExecutorOptions) -> Iterator[Executor]:
         available_device(job.configuration.device)
     with job.directory.locked():
         begin(job)
-        with options.executor_for(job.configuration) as executor:
+        with options.executor_for(job.configuration, _planned(job, stages)) as executor:
             yield executor
+
+
+def _planned(job: Job, stages: Collection[str]) -> dict[str, int]:
+    """Return the number of pieces that are not complete yet, by the label of their stage."""
+    needs = job.configuration.needs()
+    pieces = [*training(job, needs), *measuring(job, needs), *evaluation_pieces(job)] if stages else []
+    return dict(Counter(one.label for one in pieces if one.stage in stages and not one.is_complete(job)))
 
 
 def open_job(run: str, runtime: Runtime | None = None) -> Job:
@@ -96,10 +112,21 @@ def new_job(
     configuration, file_out = configuration_from(file, settings.given, given)
     data = open_data(configuration)
     configuration = _with_samples(configuration, settings, len(data.train))
-    directory = RunDirectory.at(out or file_out or default_out(configuration))
+    named = out or file_out
+    if not says_mix(file, settings.given):
+        # A run from before this setting goes on as it began.
+        there = None if named is None else RunDirectory.at(named)
+        begun = there is not None and there.configuration_path.exists()
+        mix = there.configuration().class_mix if there is not None and begun else _fitting_mix(data.train)
+        configuration = configuration.model_copy(update={"class_mix": mix})
+    directory = RunDirectory.at(named or default_out(configuration))
     with showing(options.quiet) as progress:
         data = prepared(data, configuration, directory, Preparation(progress, placeholder=dry_run))
     return Job(directory, configuration, data, runtime=options.runtime)
+
+
+def _fitting_mix(train: Samples) -> ClassMix:
+    return fitting_mix(train.labels, train.task.by_class)
 
 
 def _with_samples(configuration: Configuration, settings: RunSettings, samples: int) -> Configuration:

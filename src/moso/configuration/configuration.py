@@ -191,6 +191,11 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
                 f"shard_size = {self.shard_size} splits the exact scoring by the training risk; leave it out "
                 f"with estimator {self.estimator!r} and risk {self.risk!r}"
             )
+        if self.rounds > 1 and (self.estimator == IN_RUN or self.shard_size or self.probes or AUTO in self.methods):
+            raise errors.SettingsConflict(
+                f"rounds = {self.rounds}: later rounds score samples that were not trained on, one method at a time; "
+                "leave estimator 'in-run', shard_size, probes and method 'auto' out"
+            )
         if self.risk != "train" and self.probes:
             raise errors.SettingsConflict(
                 f"probes = {self.probes}: only the training risk has a self term to probe; leave it out"
@@ -218,14 +223,23 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
             # `auto` chooses its selector itself.
             named = () if method == AUTO else self.selectors
             chosen += [(method, selector) for selector in (named or (self.selector_of(method),))]
-        baselines = [("random", "random"), ("random", "balanced")] if self.by_class else [("random", "random")]
+        mixed = [("random", self._by_class("balanced"))] if self.by_class else []
+        baselines = [("random", "random"), *mixed]
         return list(dict.fromkeys([*chosen, *baselines]))
 
     def selector_of(self, method: str | Method) -> str:
-        """Return the selector of a method; without classes, `top` replaces a selector that needs them."""
+        """Return the selector of a method; without classes, `top` replaces a selector that needs them.
+
+        On uneven classes `proportional` replaces `balanced` (`class_mix`).
+        """
         own = find_method(method) if isinstance(method, str) else method
         by_class = "labels" in own.find_selector().needed()
-        return "top" if by_class and not self.by_class and own.score is not None else own.selector
+        if by_class and not self.by_class and own.score is not None:
+            return "top"
+        return self._by_class(own.selector)
+
+    def _by_class(self, selector: str) -> str:
+        return "proportional" if selector == "balanced" and self.class_mix == "as-is" else selector
 
     def choice(
         self, method: str | Method, selector: str | Selector | None = None, score: Score | None = None
@@ -259,7 +273,7 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
         if choice.method == AUTO and (self.partitions < LEAST_PARTITIONS or choice.selector.name != CHOSEN.name):
             return (
                 f"method {AUTO!r} tries candidates on partitions that no score has looked at, and finds the selector "
-                f"itself; give --partitions {LEAST_PARTITIONS} or more, and no --selector with it"
+                f"itself; use {LEAST_PARTITIONS} partitions or more, and no selector with it"
             )
         if choice.min_per_class and not self.by_class:
             return "min_per_class counts samples of a class, but the samples have no classes"

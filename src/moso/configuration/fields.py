@@ -116,6 +116,9 @@ class SelectionFields(BaseModel):
     """Selection."""
 
     methods: tuple[str, ...] = Field(("moso-rank",), description="pruning methods (see `moso methods`)")
+    rounds: int = Field(
+        1, ge=1, description="rounds of training on the kept samples, scoring all samples and dropping a part"
+    )
     trial_share: float = Field(
         1.0, gt=0, le=1, description="auto: share of the retraining's epochs for which a candidate is tried"
     )
@@ -123,6 +126,9 @@ class SelectionFields(BaseModel):
         (0.4, 0.6, 0.8), description="share of samples to remove, such as 0.4 or 40%; may be repeated"
     )
     selectors: tuple[str, ...] = Field((), description="how samples are chosen by score; by default each method's own")
+    class_mix: Literal["equal", "as-is"] = Field(
+        "equal", description="mix of classes that is kept: equal (balanced) or as-is (proportional)"
+    )
     min_per_class: int = Field(0, ge=0, description="samples that every class keeps at least, or all it has")
     settings: dict[str, dict[str, Any]] = Field(
         {}, description="NAME.SETTING=VALUE of a selector or score, such as coverage.cut=0.2; may be repeated"

@@ -67,4 +67,4 @@ def check_networks(configuration: "Configuration") -> None:
     if c.embed and c.prove == "head" and c.train != ALL:
         raise errors.SettingsConflict(f"--train {c.train} goes with --prove network; a head on features is all trained")
     if c.feature_views and (c.embed or c.train == ALL):
-        raise errors.SettingsConflict("--feature-views is for a frozen trunk; give --train head or --train last:N")
+        raise errors.SettingsConflict("feature_views is for a frozen trunk; set train to head or last:N")

@@ -5,12 +5,14 @@ the replay if the adjoint is needed; they are removed once it is computed.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from moso.adjoint import AdjointTerms, Replay, ReplayRecorder, adjoint_sweep, read_adjoint, write_adjoint
 from moso.evidence.layout import part_name, replay_folder
 from moso.evidence_kinds.kind import EvidenceKind, Measuring, Price, RunSettings, SeedRun
+from moso.gradients import SampleRisk
 
 # Cost of the adjoint in units of one training, and additional cost per probe (docs/adjoint.md).
 RUNS = 5.5
@@ -34,10 +36,15 @@ class TrainingAdjoint(EvidenceKind[Sequence[AdjointTerms]]):
         """Differentiate the training of the surrogate of one partition, from its last update to its first."""
         c, name = given.settings, part_name(given.index)
         folder, total = replay_folder(given.home, name), given.total_steps(given.index)
+        data, everything = given.training_data(), given.partitions[given.index]
+        risk, view = given.risk(), given.train.evaluation_view()
+        if len(data.positions) < len(everything):
+            # A later round: what was dropped stays in the risk.
+            risk = risk or SampleRisk(view, everything, loader_workers=given.loader_workers)
         replay = Replay(
             folder,
             given.initial_network(),
-            given.training_data(),
+            data,
             c.surrogate,
             given.seed,
             total,
@@ -46,8 +53,8 @@ class TrainingAdjoint(EvidenceKind[Sequence[AdjointTerms]]):
         )
         terms = adjoint_sweep(
             replay,
-            given.risk(),
-            evaluation_view=given.train.evaluation_view(),
+            risk,
+            evaluation_view=view,
             probes=c.probes,
             window=c.window,
             position=given.home / "state" / name / "adjoint.safetensors",
@@ -55,6 +62,11 @@ class TrainingAdjoint(EvidenceKind[Sequence[AdjointTerms]]):
             progress=given.progress,
             label=f"adjoint {given.index + 1}/{c.partitions}, seed {given.seed}",
         )
+        if len(data.positions) < len(everything):
+            # A sample that was not trained on has no effect to differentiate; it is dropped already, so it is last.
+            change = np.full(len(everything), terms.change.min())
+            change[np.isin(everything, data.positions)] = terms.change
+            terms = replace(terms, change=change)
         write_adjoint(self.path(given.home, given.index), terms)
         ReplayRecorder(folder, total).remove()
 
@@ -74,7 +86,7 @@ class TrainingAdjoint(EvidenceKind[Sequence[AdjointTerms]]):
         if settings.window * settings.surrogate.epochs < 1 - 1e-9:
             return (
                 f"window = {settings.window:g} of {settings.surrogate.epochs} epochs is less than one, so some samples "
-                f"would not occur in it; give --window {1 / settings.surrogate.epochs:.2g} or more"
+                f"would not occur in it; use a window of {1 / settings.surrogate.epochs:.2g} or more"
             )
         if settings.surrogate.precision == "float32":
             return None

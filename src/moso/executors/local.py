@@ -3,10 +3,12 @@
 import multiprocessing
 import multiprocessing.connection
 import os
+import signal
+import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -19,6 +21,10 @@ from moso.progress import Progress, silent
 from moso.results.directory import RunDirectory
 from moso.run.job import Job, Runtime
 from moso.run.pieces import Piece, perform
+
+# A copy of this process would inherit the state of PyTorch's threads and deadlock. A server that has imported all and
+# computed nothing can be copied; without one, each process imports all by itself, which takes two seconds.
+_METHOD = "forkserver" if sys.platform == "linux" else "spawn"
 
 
 def _nothing() -> None:
@@ -67,12 +73,15 @@ class LocalProcesses:
         self._pool: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> Self:
-        # Spawn: a forked process would inherit the state of PyTorch's threads and deadlock.
-        context = multiprocessing.get_context("spawn")
+        context = multiprocessing.get_context(_METHOD)
+        if _METHOD == "forkserver":
+            context.set_forkserver_preload([__name__])
         self._messages = context.Queue()
         self._relay = threading.Thread(target=self._pass_on, daemon=True)
         self._relay.start()
-        self._pool = ProcessPoolExecutor(self.workers, context, _begin_worker, (self._messages,))
+        # A server that runs already has the environment of its start.
+        begun_with = self._messages, dict(os.environ)
+        self._pool = ProcessPoolExecutor(self.workers, context, _begin_worker, begun_with)
         return self
 
     def __exit__(self, *problem: object) -> None:
@@ -123,8 +132,13 @@ class _Worker:
     reported = 0.0
 
 
-def _begin_worker(messages: "multiprocessing.Queue[Any]") -> None:
+def _begin_worker(messages: "multiprocessing.Queue[Any]", environment: Mapping[str, str]) -> None:
     _Worker.messages = messages
+    # Ctrl-C reaches all processes of a terminal: a worker ends without a traceback, and its parent says what happened.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.environ.update(environment)
+    for name in os.environ.keys() - environment.keys():
+        del os.environ[name]
     parent = multiprocessing.parent_process()
     assert parent is not None
     threading.Thread(target=_die_with, args=(parent.sentinel,), daemon=True).start()

@@ -14,8 +14,8 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
+from moso.integrations.framework_recording import Recording
 from moso.integrations.needed import needed
-from moso.integrations.recording import Recording
 
 with needed("accelerate"):
     from accelerate import Accelerator

@@ -114,9 +114,15 @@ def _named(outputs: Any, name: str) -> Any:
 
 def _is_shifted(model: nn.Module) -> bool:
     """Return whether position n of the logits predicts label n + 1."""
-    bare = model.get_base_model() if hasattr(model, "get_base_model") else model
+    bare = under_adapter(model)
     causal = getattr(bare, "loss_type", None) in {"ForCausalLM", "ForConditionalGeneration"}
     return causal or type(bare).__name__.endswith("LMHeadModel")
+
+
+def under_adapter(model: nn.Module) -> nn.Module:
+    """Return the network under peft's wrapper, or the network itself."""
+    inner: nn.Module = getattr(model, "get_base_model", lambda: model)()
+    return inner
 
 
 def check_own_loss(model: nn.Module, batch: Mapping[str, Any]) -> None:

@@ -10,18 +10,22 @@ accumulate gradients. So updates are seen by the optimiser's own hook.
 """
 
 import math
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
 from moso import errors
 from moso.evidence import Trajectory
+from moso.integrations.framework_recording import Recording
 from moso.integrations.needed import needed
-from moso.integrations.recording import Recording
 
 with needed("lightning"):
-    from lightning.pytorch import Callback, LightningModule, Trainer
+    if TYPE_CHECKING or find_spec("lightning") is not None or find_spec("pytorch_lightning") is None:
+        from lightning.pytorch import Callback, LightningModule, Trainer
+    else:  # the same classes under the older name; a trainer of either takes the callbacks of the other
+        from pytorch_lightning import Callback, LightningModule, Trainer
 
 
 class MosoCallback(Callback):  # type: ignore[misc] # Lightning is not type-checked

@@ -20,8 +20,8 @@ from torch.optim import Optimizer
 from moso import errors
 from moso.evidence import Trajectory
 from moso.evidence.trajectory import TrajectoryPoint
+from moso.integrations.framework_recording import Recording
 from moso.integrations.needed import needed
-from moso.integrations.recording import Recording
 
 with needed("peft"):
     from peft import PeftModel

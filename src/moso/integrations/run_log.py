@@ -79,7 +79,7 @@ class RunLog:
         if self.verdict is None:
             return found
         verdict = self.verdict
-        single = {
+        single: dict[str, float | str | bool | None] = {
             "verdict": str(verdict),
             "removable": verdict.removable,
             "tolerance": verdict.tolerance,

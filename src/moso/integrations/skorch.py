@@ -20,8 +20,8 @@ from moso import errors
 from moso.api import score as score_samples
 from moso.api.trajectory_scores import Combination
 from moso.evidence import Trajectory
+from moso.integrations.framework_recording import Recording
 from moso.integrations.needed import needed
-from moso.integrations.recording import Recording
 from moso.scores import Score
 
 with needed("skorch"):

@@ -25,9 +25,9 @@ from moso.evidence import ParameterFilter, Trajectory
 from moso.evidence.trajectory import as_network
 from moso.gradients import Loss
 from moso.gradients.losses import to_device
-from moso.integrations.head_losses import check_own_loss, head_loss
+from moso.integrations.framework_recording import Recording
+from moso.integrations.head_losses import check_own_loss, head_loss, under_adapter
 from moso.integrations.needed import needed
-from moso.integrations.recording import Recording
 from moso.scores import Score
 
 with needed("transformers"):
@@ -172,8 +172,7 @@ def _smoothing_of(trainer: Trainer) -> float:
 
 def _columns(model: nn.Module, label_names: Sequence[str]) -> set[str]:
     """Return the columns that reach the network: the arguments of its `forward`, and the labels."""
-    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
-    return {*inspect.signature(inner.forward).parameters, "label", "label_ids", "labels", *label_names}
+    return {*inspect.signature(under_adapter(model).forward).parameters, "label", "label_ids", "labels", *label_names}
 
 
 def _of_columns(collate: Collate, columns: set[str]) -> Collate:

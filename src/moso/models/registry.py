@@ -146,7 +146,7 @@ def _make(name: str, input_shape: tuple[int, ...], classes: int, vocabulary: int
     network, width = _named(name)
     if start.pretrained:
         raise errors.SettingsConflict(
-            f"model '{name}' has no pretrained weights; timm's networks have (timm:NAME), or give --weights FILE"
+            f"model '{name}' has no pretrained weights; timm's networks have (timm:NAME), or name a file (weights)"
         )
     _expect(name, network, input_shape, vocabulary)
     shape = input_shape if vocabulary is None else (vocabulary, *input_shape)

@@ -27,7 +27,7 @@ class Start:
     def __post_init__(self) -> None:
         check_training(self.train)
         if self.pretrained and self.weights:
-            raise errors.SettingsConflict("give --pretrained or --weights FILE, not both")
+            raise errors.SettingsConflict("give pretrained or a file of weights, not both")
 
     @property
     def is_from_scratch(self) -> bool:

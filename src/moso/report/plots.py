@@ -84,7 +84,7 @@ def blank(width: float, height: float, **settings: Any) -> "Figure":
 
 
 def accuracy_figure(rows: Sequence[Line], *, split: str = "test", theme: Theme = LIGHT, title: str = "") -> "Figure":
-    """Plot the metric against the share removed: one line per method, with standard deviations.
+    """Plot the metric against the share removed: one line per method, with standard deviations where there are several seeds.
 
     Args:
         rows: The values, with training on all data if it was measured.
@@ -118,7 +118,8 @@ def accuracy_figure(rows: Sequence[Line], *, split: str = "test", theme: Theme =
             axes.errorbar(
                 [row.ratio + shift for row in own],
                 [row.mean for row in own],
-                yerr=[row.spread for row in own],
+                # One seed has no spread: not a bar of length zero, which would be a bar.
+                yerr=[row.spread if len(row.values) > 1 else np.nan for row in own],
                 label=own[0].name,
                 color=colour,
                 marker=marker,

@@ -40,7 +40,7 @@ def write_scores(job: Job, seed: int, choices: Iterable[ResolvedMethod]) -> None
     for name, choice in wanted.items():
         assert choice.score is not None
         with record_cost(job.directory, "values", piece_name(seed, name)):
-            values = choice.score(given, choice.score_settings)
+            values = choice.score(given, choice.score_settings, job.trained_on)
         store_score(home, name, job.data.train.ids, values, _made_by(given, choice.score, choice.score_settings))
     write_view(job, seed)
 

@@ -119,7 +119,8 @@ class Measurement(SeedEvidence):
 
     def training_data(self) -> TrainingData:
         """Return the training data of the surrogate of partition `index`."""
-        return self.job.training_data(self.settings.surrogate, self.partitions[self.index], self.seed)
+        positions = self.job.trained(self.seed)[self.index]
+        return self.job.training_data(self.settings.surrogate, positions, self.seed)
 
     def risk(self) -> Risk | None:
         """Return the risk that samples are judged by; None for the training risk of their partition."""

@@ -33,6 +33,8 @@ from moso.training.loop import TrainingData
 from moso.training.recipe import TrainingRecipe
 from moso.training.team import ALONE, Team
 
+# The file of a round's folder that says which samples its networks are trained on.
+TRAINED_ON = "trained-on.npy"
 ModelFactory = Callable[[int], nn.Module]
 
 
@@ -62,6 +64,7 @@ class Job:
         build: Builds the user's own network from a seed; None builds the network of the configuration.
         runtime: How the work is done.
         own_risk: The user's own risk; None takes the risk of the configuration.
+        trained_on: Whether surrogates and references are trained on each sample, shape ``[samples]``; None for all.
         view_reason: Why samples are scored as training saw them, if the configuration left the view open.
     """
 
@@ -71,6 +74,7 @@ class Job:
     build: ModelFactory | None = None
     runtime: Runtime = Runtime()
     own_risk: Risk | None = None
+    trained_on: NDArray[np.bool_] | None = None
     view_reason: str = field(default="", init=False)
     _partitions: dict[int, list[NDArray[np.int64]]] = field(default_factory=dict, init=False, repr=False)
 
@@ -94,7 +98,9 @@ class Job:
         """
         directory = RunDirectory(place) if isinstance(place, Path) else place
         configuration = configuration or directory.configuration()
-        return cls(directory, configuration, load_data(configuration, directory), runtime=runtime or Runtime())
+        data, mask = load_data(configuration, directory), directory.root / TRAINED_ON
+        trained_on = np.load(mask, allow_pickle=False) if mask.exists() else None
+        return cls(directory, configuration, data, runtime=runtime or Runtime(), trained_on=trained_on)
 
     @property
     def device(self) -> torch.device:
@@ -152,7 +158,7 @@ class Job:
             case "validation":
                 if self.data.validation is None:
                     raise errors.SettingMissing(
-                        "risk 'validation' needs validation data: give moso.prune a validation_set=, and moso run a name "
+                        "risk 'validation' needs validation data: give moso.prune a validation_set, moso run a name "
                         "(validation) or a share of the training data to hold out (validation_share)"
                     )
                 view, count = self.data.validation.evaluation_view(), len(self.data.validation)
@@ -178,6 +184,11 @@ class Job:
             train = self.data.train
             self._partitions[seed] = partition(train.keys, train.labels, self.configuration.partitions, seed)
         return self._partitions[seed]
+
+    def trained(self, seed: int) -> list[NDArray[np.int64]]:
+        """Return the positions that the surrogate of every partition is trained on: all of it, but for later rounds."""
+        parts = self.partitions(seed)
+        return parts if self.trained_on is None else [part[self.trained_on[part]] for part in parts]
 
     def training_data(
         self, recipe: TrainingRecipe, positions: NDArray[np.int64], seed: int, *, proof: bool = False
@@ -245,7 +256,7 @@ class Job:
         self.risk()
         surrogates = needs_surrogates(c.needs()) or c.partitions == 1
         for seed in c.all_seeds() if surrogates else ():
-            for positions in self.partitions(seed):
+            for positions in self.trained(seed):
                 self.time_steps(positions, seed)
         for recipe, proof in ((c.surrogate, False), (c.retraining, True)):
             # Augment one batch, so that an augmentation that does not fit the inputs fails now.

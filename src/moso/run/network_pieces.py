@@ -52,7 +52,7 @@ class TrainSurrogate(PartitionPiece):
 
     def training(self, job: Job) -> tuple[Path, Training]:
         """Return the folder of the seed, and the training with its requested results."""
-        home, positions = job.directory.of_seed(job.configuration, self.seed), job.partitions(self.seed)[self.part]
+        home, positions = job.directory.of_seed(job.configuration, self.seed), job.trained(self.seed)[self.part]
         replay = self.replay and not ADJOINT.is_complete(home, self.part)
         left = self.columns, self.early, self.final
         return home, Training(self.seed, self.folder, positions, self.seed, *left, replay=replay)
@@ -96,6 +96,7 @@ class TrainReference(Piece):
     def training(self, job: Job) -> tuple[Path, Training]:
         """Return the folder of the seed, and the training with its requested results."""
         everything, first = np.arange(len(job.data.train)), self.reference == 0
+        everything = everything if job.trained_on is None else everything[job.trained_on]
         name, own = reference_name(self.reference), reference_seed(self.seed, self.reference)
         training = Training(self.seed, name, everything, own, self.columns, early=True, final=first, whole=first)
         return job.directory.of_seed(job.configuration, self.seed), training

@@ -16,7 +16,7 @@ def scoring_view(job: Job, seed: int, part: int, point: TrajectoryPoint) -> tupl
     c = job.configuration
     if c.view == "evaluation":
         return job.data.train.evaluation_view(), point
-    positions = job.partitions(seed)[part]
+    positions = job.trained(seed)[part]
     view = job.training_data(c.surrogate, positions, seed).view
     renewed = renewed_statistics(
         job.model(seed),

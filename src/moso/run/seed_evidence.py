@@ -72,11 +72,11 @@ class SeedEvidence:
 
     def total_steps(self, part: int) -> int:
         """Return the number of updates of the surrogate of partition `part`."""
-        return self.job.total_steps(self.partitions[part])
+        return self.job.total_steps(self.job.trained(self.seed)[part])
 
     def time_steps(self, part: int) -> list[int]:
         """Return the sampled time steps of the surrogate of partition `part`."""
-        steps: list[int] = self.job.time_steps(self.partitions[part], self.seed).tolist()
+        steps: list[int] = self.job.time_steps(self.job.trained(self.seed)[part], self.seed).tolist()
         return steps
 
     def read(self, kind: EvidenceKind[T], column: str = "") -> T:

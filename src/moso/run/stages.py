@@ -36,6 +36,7 @@ from moso.run.job import Job
 from moso.run.pieces import Piece
 from moso.run.profiling import record_cost
 from moso.run.retraining_piece import Retrain
+from moso.run.rounds import goes_in_rounds, kept_after_rounds, write_trained_on
 from moso.run.seed_evidence import SeedEvidence
 from moso.run.sharding import sharded_rounds
 from moso.run.training import record_initial_state
@@ -119,21 +120,39 @@ def train_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = ()) ->
     _train(job, executor, all_needs(find_choices(job, choices)))
 
 
-def score_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = ()) -> None:
+def score_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = (), ratios: Sequence[float] = ()) -> None:
     """Collect the evidence that these choices need and write their scores for all seeds.
 
     Args:
         job: The job of the run.
         executor: Runs the pieces.
         choices: Methods and selectors; none stands for those of the run.
+        ratios: Shares of samples to remove at which `auto` tries candidates; none stands for those of the run.
     """
     chosen = find_choices(job, choices)
     gather(job, executor, all_needs(chosen))
     for seed in job.configuration.all_seeds():
         write_scores(job, seed, chosen)
+    for choice in chosen:
+        if goes_in_rounds(job, choice):
+            _later_rounds(job, executor, choice)
     if any(choice.method == AUTO for choice in chosen):
-        choose_methods(job, partial(_perform, job, executor, "score"), job.configuration.ratios)
+        choose_methods(job, partial(_perform, job, executor, "score"), ratios or job.configuration.ratios)
         job.directory.push()
+
+
+def _later_rounds(job: Job, executor: Executor, choice: ResolvedMethod) -> None:
+    """Train, score and select in every round but the first, for all seeds and ratios."""
+
+    def score(later: Job) -> None:
+        with later.directory.locked():
+            begin(later)
+            write_trained_on(later)
+            score_stage(later, executor, [choice])
+
+    for seed in job.configuration.all_seeds():
+        for ratio in job.configuration.ratios:
+            kept_after_rounds(job, choice, seed, ratio, partial(_kept, choice), score)
 
 
 def gather(job: Job, executor: Executor, needs: frozenset[str]) -> None:
@@ -197,22 +216,35 @@ def _keeping(
     evidence: SeedEvidence, choice: ResolvedMethod, scores: NDArray[np.float64] | None
 ) -> Callable[[float], NDArray[np.int64]]:
     """Return the function from a ratio to the positions that a choice keeps."""
-    train, root = evidence.job.data.train, evidence.job.directory.root
-    decided = find_overrides(root, choice.overrides, train)
+    job, seed = evidence.job, evidence.seed
+    decided = find_overrides(job.directory.root, choice.overrides, job.data.train)
     if choice.method == AUTO:
         return lambda ratio: chosen_samples(evidence, ratio, decided.keep, decided.drop)
-    given, ids = evidence.for_selector(choice), train.ids.to_numpy(zero_copy_only=False)
-    return lambda ratio: select(
+    if goes_in_rounds(job, choice):
+        return lambda ratio: kept_after_rounds(job, choice, seed, ratio, partial(_kept, choice))
+    return lambda ratio: _kept(choice, evidence, scores, ratio, decided.drop, decided.keep)
+
+
+def _kept(
+    choice: ResolvedMethod,
+    evidence: SeedEvidence,
+    scores: NDArray[np.float64] | None,
+    ratio: float,
+    drop: NDArray[np.int64],
+    keep: NDArray[np.int64] | None = None,
+) -> NDArray[np.int64]:
+    """Return the positions that a choice keeps at a ratio; `drop` and `keep` are decided already."""
+    return select(
         scores,
         ratio=ratio,
         selector=choice.selector,
         seed=evidence.seed,
-        ids=ids,
+        ids=evidence.job.data.train.ids.to_numpy(zero_copy_only=False),
         min_per_class=choice.min_per_class,
-        always_keep=decided.keep,
-        always_drop=decided.drop,
+        always_keep=() if keep is None else keep,
+        always_drop=drop,
         settings=choice.settings.model_dump(),
-        **given,
+        **evidence.for_selector(choice),
     )
 
 

@@ -99,8 +99,16 @@ class Score:
         """Return the score's settings, each with its default and a sentence of explanation."""
         return options(self.settings or Settings)
 
-    def __call__(self, given: ScoreInput, settings: Settings | None = None) -> NDArray[np.float64]:
+    def __call__(
+        self, given: ScoreInput, settings: Settings | None = None, trained_on: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.float64]:
         """Compute and check the score of every sample.
+
+        Args:
+            given: The evidence.
+            settings: The resolved settings; None for the defaults.
+            trained_on: Whether networks were trained on each sample, shape ``[samples]``; None for all. A sample that
+                was dropped in an earlier round may have left no evidence, and then gets the lowest score.
 
         Returns:
             One float64 per sample, shape ``[samples]``, without NaN.
@@ -114,6 +122,8 @@ class Score:
             raise errors.ExtensionBroken(
                 f"score {self.name!r} gave {values.shape} for {len(given.keys)} samples; one each is needed"
             )
+        if trained_on is not None:
+            values = np.where(np.isnan(values) & ~trained_on, np.nanmin(values), values)
         if np.isnan(values).any():
             raise errors.ExtensionBroken(
                 f"score {self.name!r} left sample {given.ids[int(np.argmax(np.isnan(values)))]} without one"

@@ -13,7 +13,7 @@ from moso.data.readers import MemoryReader
 from moso.data.samples import StoredSamples
 from moso.data.views import Collate, ItemView, View
 from moso.progress import silent
-from moso.tasks import Classification, Loss, fitting_task
+from moso.tasks import Loss, fitting_task, squared_error
 
 
 def trained_view(data: Any, collate: Collate | None = None, own_loss: Loss | None = None) -> View:
@@ -22,7 +22,8 @@ def trained_view(data: Any, collate: Collate | None = None, own_loss: Loss | Non
     Raises:
         WrongType: The data is of no known kind, or holds pictures or texts that no network takes as they are.
     """
-    given = look_at(data, as_items=own_loss is not None or collate is not None, read_answers=False)
+    takes_pairs = own_loss is None or own_loss is squared_error
+    given = look_at(data, as_items=not takes_pairs or collate is not None, read_answers=False)
     if not given.trained_as_given and collate is None:
         raise errors.WrongType(
             f"{given.kind} holds pictures or texts, and how the network was trained on them is not known; give the "
@@ -32,14 +33,9 @@ def trained_view(data: Any, collate: Collate | None = None, own_loss: Loss | Non
         task = fitting_task(given.answers, own_loss)
         return StoredSamples.from_arrays(given.reader.inputs, given.answers, task).evaluation_view()
     items = ItemView(given.dataset, collate=collate or default_collate)
-    if own_loss is not None:
-        return items
     first = given.dataset[0]
-    if not isinstance(first, Mapping) and not isinstance(answer_of(first), str):
+    if not takes_pairs or not (isinstance(first, Mapping) or isinstance(answer_of(first), str)):
         return items
     answers = find_answers(given.dataset, silent)
-    if answers is None:
-        raise errors.LabelsMissing(
-            f"items have no label under the usual names ({', '.join(map(str, first))}); give loss= that reads them"
-        )
-    return PairView(items, Classification().read(answers)[1])
+    # Without answers items stay what they are, and the loss says what it misses.
+    return items if answers is None else PairView(items, fitting_task(answers, own_loss).read(answers)[1])

@@ -28,6 +28,8 @@ def doubt_columns(run: Run) -> tuple[dict[str, Any], Columns]:
     """
     if not run.task.by_class:
         return {"missing": "The samples have no classes, so no label can be of the wrong class.", "order": ""}, {}
+    if len(run.task.classes) < 2:
+        return {"missing": "There is a single class, so no label can be of another one.", "order": ""}, {}
     ranking = label_suspicion(run)
     labels = run.table()["label"].to_numpy()
     columns: Columns = {}

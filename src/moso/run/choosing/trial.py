@@ -7,7 +7,8 @@ least squares average the noise away and a network that is trained until it fits
 """
 
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ from moso.run.job import Job
 from moso.run.pieces import Piece
 from moso.run.training import checkpoints
 from moso.tasks import Metric
-from moso.training.loop import StepPlan, train
+from moso.training.loop import Callback, StepPlan, train
 from moso.training.recipe import TrainingRecipe
 from moso.training.recording import ShowProgress
 
@@ -77,38 +78,58 @@ class Trial(Piece):
         """Train and measure, unless the result is on disk."""
         if self.is_complete(job):
             return
-        held_out, others = split(job, self.seed, self.fold)
-        kept = kept_samples(
-            EvidenceWithout(job, self.seed, folds(job.configuration.partitions)[self.fold]),
-            find_candidate(job, self.candidate),
-            self.ratio,
-            key(self.seed, "auto", self.fold, self.draw) % 2**31,
-            others,
-        )
-        # All candidates of a fold start from the same weights, so that their differences are paired.
-        start = key(self.seed, "auto-start", self.fold) % 2**31
-        recipe = trial_recipe(job)
-        everything = job.training_data(recipe, others, start)
-        steps = recipe.epochs * everything.steps_per_epoch(recipe.batch_size)
-        plan = StepPlan(
-            replace(everything, positions=kept), recipe, start, steps if job.configuration.match == "steps" else None
-        )
-        model = job.model(start, network=job.configuration.retrain_model)
         position = self.path(job).with_suffix("") / "position.safetensors"
-        train(
-            model,
-            plan,
-            loss=job.loss,
-            callbacks=[checkpoints(job, position, "score", self.name), ShowProgress(progress)],
-            loader_workers=job.runtime.loader_workers,
-            label=f"auto: trying {self.candidate} at {self.ratio:g}, seed {self.seed}",
-        )
-        metric = held_out_metric(job, held_out)
-        view, workers = job.data.train.evaluation_view(), job.runtime.loader_workers
-        value = float(measured(model, view, held_out, metric, loader_workers=workers).mean())
-        scale = 100.0 if metric.measure.unit == "%" else 1.0
-        write_json(self.path(job), {"value": scale * value, "kept": len(kept), "updates": plan.total})
+        callbacks = [checkpoints(job, position, "score", self.name), ShowProgress(progress)]
+        candidate = find_candidate(job, self.candidate)
+        found = tried(job, candidate, self.seed, self.ratio, self.fold, self.draw, callbacks)
+        write_json(self.path(job), asdict(found))
         clear_away(position.parent)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of a trial: the metric on the held-out fold, the number of kept samples, and the updates it took."""
+
+    value: float
+    kept: int
+    updates: int
+
+
+def tried(
+    job: Job,
+    candidate: Candidate,
+    seed: int,
+    ratio: float,
+    fold: int,
+    draw: int = 0,
+    callbacks: Sequence[Callback] = (),
+) -> Outcome:
+    """Train on what a candidate keeps of the other folds, and measure on the held-out fold.
+
+    Args:
+        job: The job of the run.
+        candidate: The candidate.
+        seed: Seed of the run.
+        ratio: Share of samples to remove.
+        fold: Number of the held-out fold.
+        draw: Number of the draw, for a candidate that draws at random.
+        callbacks: Callbacks of the training.
+    """
+    held_out, others = split(job, seed, fold)
+    evidence = EvidenceWithout(job, seed, folds(job.configuration.partitions)[fold])
+    kept = kept_samples(evidence, candidate, ratio, key(seed, "auto", fold, draw) % 2**31, others)
+    # All candidates of a fold start from the same weights, so that their differences are paired.
+    start, recipe = key(seed, "auto-start", fold) % 2**31, trial_recipe(job)
+    everything = job.training_data(recipe, others, start)
+    steps = recipe.epochs * everything.steps_per_epoch(recipe.batch_size)
+    total = steps if job.configuration.match == "steps" else None
+    plan = StepPlan(replace(everything, positions=kept), recipe, start, total)
+    model, workers = job.model(start, network=job.configuration.retrain_model), job.runtime.loader_workers
+    label = f"auto: trying {candidate.name} at {ratio:g}, seed {seed}"
+    train(model, plan, loss=job.loss, callbacks=callbacks, loader_workers=workers, label=label)
+    metric, view = held_out_metric(job, held_out), job.data.train.evaluation_view()
+    value = float(measured(model, view, held_out, metric, loader_workers=workers).mean())
+    return Outcome((100.0 if metric.measure.unit == "%" else 1.0) * value, len(kept), plan.total)
 
 
 def is_trial(piece: str) -> bool:

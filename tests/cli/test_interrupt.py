@@ -1,0 +1,30 @@
+"""Ctrl-C ends a command with one line, and the same command goes on."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from moso.results import Run
+
+COMMAND = ("run", "--model", "mlp-w8", "--epochs", "12", "--partitions", "2", "--time-steps", "2", "--quick")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="process groups are sent signals in another way")
+def test_ctrl_c_is_one_line_and_the_same_command_goes_on(tmp_path):
+    out = tmp_path / "run"
+    command = [sys.executable, "-m", "moso", *COMMAND, "--workers", "2", "--out", str(out)]
+    begun = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    while not list(out.glob("trajectory/*/step-*")) and begun.poll() is None:
+        time.sleep(0.02)
+    os.killpg(begun.pid, signal.SIGINT)  # what a terminal does
+    _, said = begun.communicate(timeout=60)
+    assert begun.returncode == 130
+    assert said.strip().splitlines()[-1] == "moso: stopped; the same command resumes where it stopped"
+    assert "Traceback" not in said
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert Run.open(out).manifest["stages"]["evaluate"]["complete"]

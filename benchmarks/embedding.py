@@ -11,6 +11,7 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,8 +27,8 @@ BATCH = 64
 
 def bare(name: str, pixels: np.ndarray, side: int, statistics_of: Normalisation) -> float:
     """Return the images per second of a plain loop."""
-    model = build_model(name, (3, side, side), 2, 0).eval().to(memory_format=torch.channels_last)
-    model.reset_classifier(0)
+    model: Any = build_model(name, (3, side, side), 2, 0).eval()
+    model.to(memory_format=torch.channels_last).reset_classifier(0)
     mean = torch.tensor(statistics_of.mean).view(1, 3, 1, 1)
     deviation = torch.tensor(statistics_of.std).view(1, 3, 1, 1)
     kept = []

@@ -6,6 +6,7 @@ For what only looks at runs: the page over 50,000 pictures, the server over a mi
 import io
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,8 @@ from moso.configuration.fields import FORMAT
 from moso.data.readers import MEMORY_LIMIT_BYTES
 from moso.data.sources.registry import open_source
 from moso.evidence import StepTerms, terms_path, write_terms
+from moso.evidence.arrays import writing
+from moso.evidence_kinds.reference_features import FEATURES
 from moso.files import write_json, write_table, write_text
 from moso.results.reading import Run
 from moso.results.retrainings import FULL, Retraining, retraining_path
@@ -55,8 +58,11 @@ def rows(path: Path, samples: int, classes: int = 10) -> str:
     return f"parquet:{path}"
 
 
-def make_run(root: Path, dataset: str) -> Run:
-    """A finished run over all training samples of a data set, its numbers drawn at random."""
+def make_run(root: Path, dataset: str, features: NDArray[np.floating[Any]] | int = 0) -> Run:
+    """A finished run over all training samples of a data set, its numbers drawn at random.
+
+    `features` are given, one row per sample; or drawn around a centre per class, with this many numbers; 0 is none.
+    """
     train, _ = open_source(dataset, None, MEMORY_LIMIT_BYTES)
     configuration = Configuration.resolve(
         {"dataset": dataset, "ratios": list(RATIOS), "seeds": 1, "partitions": PARTITIONS, "epochs": EPOCHS}
@@ -82,8 +88,20 @@ def make_run(root: Path, dataset: str) -> Run:
     scores = {name: worth + draw.normal(scale=0.5, size=count) for name in NAMES}
     _write_scores(root, train.ids, pa.array(train.labels), parts, scores)
     _write_steps(root, parts, worth)
+    if not isinstance(features, int):
+        _write_features(root, features)
+    elif features:
+        centres = draw.normal(size=(len(train.classes), features)).astype(np.float32)
+        _write_features(root, centres[train.labels] + draw.normal(scale=0.8, size=(count, features)))
     _write_evaluation(root, configuration, train.ids, train.labels, scores, len(train.classes))
     return Run.open(root)
+
+
+def _write_features(root: Path, features: NDArray[np.floating[Any]]) -> None:
+    path = FEATURES.path(root)
+    with writing(path, features.shape, np.float32) as file:
+        file[:] = features
+    write_json(path.with_suffix(".json"), {"format": 1, "samples": len(features), "width": features.shape[1]})
 
 
 def _write_scores(

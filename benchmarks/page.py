@@ -5,7 +5,10 @@ million rows of numbers is served by `moso explore`. Each page is opened in a fr
 "Usable" is the time from the beginning of the navigation until the grid and the slider answer, to be below 2 seconds;
 frames are those of a steady scroll through the grid, by the browser's own clock.
 
-    python -m benchmarks.page [--dataset parquet:PATH_OF_CIFAR100] [--samples 50000] [--rows 1000000]
+"Map" is the time from the click on the map until it is drawn (served, that includes computing it), and from the end of
+a rectangle around a quarter of it until the samples inside are known.
+
+    python -m benchmarks.page [--dataset parquet:CIFAR100_FOLDER --features FILE.npy] [--samples 50000] [--rows 1000000]
 """
 
 import argparse
@@ -20,6 +23,8 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any
+
+import numpy as np
 
 from benchmarks.made_up_run import make_run, pictures, rows
 from moso.errors import MosoError
@@ -52,11 +57,33 @@ SLIDER = """async () => {
   }
   return times.sort((a, b) => a - b);
 }"""
+MAP = """async () => {
+  const frame = () => new Promise(requestAnimationFrame);
+  let start = performance.now();
+  location.hash = "map";
+  while (!document.querySelector(".map[data-painted]") || !document.querySelector(".key small")) await frame();
+  await frame();
+  const drawn = performance.now() - start;
+  const plot = document.querySelector(".map");
+  const area = plot.getBoundingClientRect();
+  const at = (kind, x, y) => plot.dispatchEvent(new PointerEvent(kind, {
+    pointerId: 1, bubbles: true, clientX: area.left + x * area.width, clientY: area.top + y * area.height }));
+  plot.setPointerCapture = () => undefined;
+  at("pointerdown", 0.25, 0.25);
+  at("pointermove", 0.75, 0.75);
+  start = performance.now();
+  at("pointerup", 0.75, 0.75);
+  while (!document.querySelector(".chosen strong")) await frame();
+  return [drawn, performance.now() - start];
+}"""
+# Numbers of made-up features.
+WIDTH = 64
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset", help="a data set of pictures [made-up ones]")
+    parser.add_argument("--features", type=Path, help="features of its training samples, .npy [made-up ones]")
     parser.add_argument("--samples", type=int, default=50_000)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--out", type=Path, default=OUT)
@@ -65,7 +92,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, chromium() as browser:
         home = Path(folder)
         dataset = given.dataset or pictures(home / "pictures" / "train.parquet", given.samples)
-        in_file = measure_file(browser, home / "pictures-run", dataset)
+        features = WIDTH if given.features is None else np.load(given.features, mmap_mode="r", allow_pickle=False)
+        in_file = measure_file(browser, home / "pictures-run", dataset, features)
         served = measure_served(browser, home / "rows-run", rows(home / "rows" / "train.parquet", given.rows))
         version = browser.version
     found = {
@@ -78,6 +106,7 @@ def main() -> None:
             "chromium": version,
         },
         "data": "pictures of a data set" if given.dataset else "made-up pictures",
+        "features": "of the data set" if given.features else f"made up, {WIDTH} numbers per sample",
         "target_seconds": TARGET_SECONDS,
         "report": in_file,
         "explore": served,
@@ -88,7 +117,8 @@ def main() -> None:
         print(
             f"{name}: {one['samples']:,} samples usable after {usable:.2f} s "
             f"({usable / TARGET_SECONDS:.2f} of the target), scrolling {frames['median']:.1f} ms a frame, "
-            f"{frames['p95']:.1f} at the 95th percentile, slider {one['slider_ms']['median']:.0f} ms"
+            f"{frames['p95']:.1f} at the 95th percentile, slider {one['slider_ms']['median']:.0f} ms, "
+            f"map {one['map_seconds']['median']:.2f} s, rectangle {one['brush_ms']['median']:.0f} ms"
         )
 
 
@@ -105,8 +135,8 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
-def measure_file(browser: Any, root: Path, dataset: str) -> dict[str, Any]:
-    run = make_run(root, dataset)
+def measure_file(browser: Any, root: Path, dataset: str, features: Any) -> dict[str, Any]:
+    run = make_run(root, dataset, features)
     started = perf_counter()
     path = write_report(run)
     written = perf_counter() - started
@@ -115,7 +145,7 @@ def measure_file(browser: Any, root: Path, dataset: str) -> dict[str, Any]:
 
 
 def measure_served(browser: Any, root: Path, dataset: str) -> dict[str, Any]:
-    run = make_run(root, dataset)
+    run = make_run(root, dataset, WIDTH // 4)
     started = perf_counter()
     with Explorer(run) as server:
         opened = perf_counter() - started
@@ -130,7 +160,7 @@ def measure_served(browser: Any, root: Path, dataset: str) -> dict[str, Any]:
 
 
 def measure(browser: Any, address: str) -> dict[str, Any]:
-    usable, overview, frames, jumps, slider, count, heap = [], [], [], [], [], 0, 0
+    usable, overview, frames, jumps, slider, maps, brushes, count, heap = [], [], [], [], [], [], [], 0, 0
     for _ in range(REPEATS):
         with browser.new_context(viewport={"width": 1366, "height": 850}) as context:
             page = context.new_page()
@@ -143,6 +173,14 @@ def measure(browser: Any, address: str) -> dict[str, Any]:
             slider += page.evaluate(SLIDER)
             count = page.evaluate("moso.model.count")
             heap = page.evaluate("performance.memory?.usedJSHeapSize ?? 0")
+        # A page of its own: the server still answers what the scrolling above asked for.
+        with browser.new_context(viewport={"width": 1366, "height": 850}) as context:
+            page = context.new_page()
+            page.goto(f"{address}#overview")
+            page.wait_for_selector("body[data-ready]")
+            drawn, brushed = page.evaluate(MAP)
+            maps.append(drawn / 1000)
+            brushes.append(brushed)
     return {
         "samples": count,
         "usable_seconds": spread(usable, 3),
@@ -150,6 +188,8 @@ def measure(browser: Any, address: str) -> dict[str, Any]:
         "scroll_frame_ms": spread(frames, 2),
         "jump_frame_ms": spread(jumps, 2),
         "slider_ms": spread(slider, 1),
+        "map_seconds": spread(maps, 3),
+        "brush_ms": spread(brushes, 1),
         "heap_megabytes": round(heap / 1e6),
     }
 

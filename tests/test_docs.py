@@ -22,7 +22,16 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
         ROOT / "README.md",
         *(
             ROOT / "docs" / f"{name}.md"
-            for name in ("library", "methods", "selectors", "plugins", "errors", "ssp-and-opt", "text-and-regression")
+            for name in (
+                "library",
+                "methods",
+                "selectors",
+                "plugins",
+                "errors",
+                "ssp-and-opt",
+                "text-and-regression",
+                "report",
+            )
         ),
     ],
     ids=lambda page: page.name,

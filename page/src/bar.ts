@@ -64,7 +64,7 @@ export function selectionBar(model: Model): HTMLElement {
           move(model.choice.ratio);
         },
       ),
-      select("Chosen by", selectors, model.choice.selector, (selector) => {
+      select("Selector", selectors, model.choice.selector, (selector) => {
         model.choice = { ...model.choice, selector };
         options();
         choices.querySelectorAll("select")[1].focus();
@@ -140,7 +140,7 @@ function outcome(model: Model, figure: Figure): void {
     const name = `Expected ${title}`;
     const found = model.decisions.size ? null : model.expected(model.choice);
     const text = (value: number): string => (unit === "%" ? `${value.toFixed(1)} %` : String(Number(value.toPrecision(4))));
-    if (found?.measured) figure(name, text(found.value), "measured", "the mean over the seeds of this run");
+    if (found?.measured) figure(name, text(found.value), "measured", "mean over the seeds of this run");
     else if (found) figure(name, text(found.value), "interpolated", "linear between the nearest measured ratios");
     else if (model.decisions.size) figure(name, "–", "not measured", "no network was retrained on a selection with manual decisions");
     else figure(name, "–", "not measured", "no retraining with this method and selector at ratios on both sides of this one");

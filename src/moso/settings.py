@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
@@ -25,6 +25,28 @@ class Settings(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    # Fields that were added after results had been published under keys of the others.
+    later: ClassVar[frozenset[str]] = frozenset()
+
+    def identity(self) -> dict[str, Any]:
+        """Return the values that identify a result: without later fields that have their default.
+
+        Example:
+            >>> from pydantic import Field
+            >>> class Window(Settings):
+            ...     later = frozenset({"overlap"})
+            ...     window: int = Field(10, description="epochs of a window")
+            ...     overlap: int = Field(0, description="epochs that two windows share")
+            >>> Window().identity(), Window(overlap=1).identity()
+            ({'window': 10}, {'window': 10, 'overlap': 1})
+        """
+        usual = type(self).model_fields
+        return {
+            name: value
+            for name, value in self.model_dump().items()
+            if name not in self.later or value != usual[name].default
+        }
 
     @field_validator("*", mode="before")
     @classmethod

@@ -330,6 +330,17 @@ def test_hugging_face_streams():
     assert [int(item["label"]) for item in pruned.subset] == labels[pruned.kept].tolist()
 
 
+def test_a_stream_of_dictionaries_has_names():
+    class Named(IterableDataset):
+        def __iter__(self):
+            for row, label in zip(*table(), strict=True):
+                yield {"x": torch.from_numpy(row), "kind": NAMES[label]}
+
+    pruned = moso.prune(Named(), labels="kind", keep=24, **FAST)
+    assert pruned.run.task.classes == NAMES
+    assert len(list(pruned.subset)) == 24
+
+
 def test_a_stream_that_does_not_fit_is_refused():
     from moso.data.given.given_streams import from_stream
 
@@ -371,3 +382,18 @@ def test_frames_do_not_need_pandas(monkeypatch, plain):
 
 def test_the_kind_is_said():
     assert look_at(table()).kind == "a pair of arrays"
+
+
+def test_columns_of_a_test_may_be_in_another_order():
+    rows, labels = table()
+    columns = {f"x{number}": rows[:, number] for number in range(4)} | {"label": labels}
+    turned = dict(reversed(list(columns.items())))
+    for kind in (dict, pandas.DataFrame):
+        one, other = (
+            moso.prune(kind(columns), keep=24, test_set=kind(test), **FAST).run.evaluation()
+            for test in (columns, turned)
+        )
+        assert [row["value"] for row in one] == [row["value"] for row in other]
+        with pytest.raises(MosoError) as problem:
+            moso.prune(kind(columns), keep=24, test_set=kind({"x0": rows[:, 0], "label": labels}), **FAST)
+        assert problem.value.code == "column-missing"

@@ -50,6 +50,14 @@ def test_keywords_and_the_object_have_the_same_names_and_types():
         assert f"        {name}:" in (PruneConfig.__doc__ or ""), name
 
 
+def test_values_by_name_are_those_of_a_run():
+    run, own = typing.get_type_hints(Configuration), typing.get_type_hints(PruneConfig)
+    for name in run.keys() & own.keys():
+        if typing.get_origin(run[name]) is typing.Literal:
+            one = next(part for part in typing.get_args(own[name]) if typing.get_origin(part) is typing.Literal)
+            assert set(typing.get_args(one)) == set(typing.get_args(run[name])), name
+
+
 def test_an_object_sets_what_keywords_set(tmp_path):
     keywords = {name: value for name, value in FAST.items() if name != "model"}
     one = moso.prune(table(), ratio=0.5, out=tmp_path / "one", **FAST)

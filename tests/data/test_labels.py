@@ -4,9 +4,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 from moso.data.dataset import open_dataset
 from moso.data.labels import read_labels
+from moso.errors import MosoError
 from refusals import refusal
 
 CLASSES = ["cat", "dog", "eel"]
@@ -142,3 +144,45 @@ def test_labels_are_not_shifted_by_images_that_are_left_out(tmp_path: Path, clas
         data = open_dataset(f"folder:{class_folder}", labels=str(file), on_broken="skip")
     assert np.array_equal(data.train.labels, np.delete(wanted, 3))
     assert np.array_equal(data.clean_labels, np.delete(np.repeat([0, 1, 2], 10), 3))
+
+
+def test_corrections_name_some_samples_and_the_others_keep_their_labels(tmp_path):
+    file = tmp_path / "corrections.csv"
+    file.write_text("id,label\n7,3\n1500,9\n")
+    before = open_dataset("digits")
+    ids = before.train.ids.to_pylist()
+    with pytest.warns(UserWarning, match="2 of 1797 samples"):
+        after = open_dataset("digits", labels=str(file))
+    changed = {ids[place] for place in np.flatnonzero(before.train.labels != after.train.labels)}
+    expected = {7: 3, 1500: 9}
+    assert changed == {one for one in ids if one in expected and expected[one] != before.train.labels[ids.index(one)]}
+    assert all(after.train.labels[ids.index(one)] == expected[one] for one in expected if one in ids)
+    assert after.train.ids.to_pylist() == ids
+
+
+@pytest.mark.parametrize("rows", ["7,3\n7,4\n", "99999,3\n"])
+def test_corrections_of_no_sample_or_twice_are_refused(tmp_path, rows):
+    file = tmp_path / "corrections.csv"
+    file.write_text(f"id,label\n{rows}")
+    with pytest.raises(MosoError) as refused:
+        open_dataset("digits", labels=str(file))
+    assert refused.value.code == "sample-unknown"
+
+
+def test_a_broken_file_that_is_skipped_needs_no_label(tmp_path):
+    for name in ("ant", "bee"):
+        place = tmp_path / "data" / "train" / name
+        place.mkdir(parents=True)
+        for number in range(4):
+            Image.fromarray(np.full((8, 8, 3), 20 * number, np.uint8)).save(place / f"{number}.png")
+    (tmp_path / "data" / "train" / "ant" / "0.png").write_bytes(b"no picture")
+    kept = [f"{name}/{number}.png" for name in ("ant", "bee") for number in range(4)][1:]
+    (tmp_path / "labels.csv").write_text(
+        "id,label\n" + "".join(f"{one},{'bee' if one[:3] == 'ant' else 'ant'}\n" for one in kept)
+    )
+    with pytest.warns(UserWarning, match="left out|7 of 8 samples"):
+        found = open_dataset(
+            f"folder:{tmp_path / 'data'}", on_broken="skip", labels=str(tmp_path / "labels.csv"), test_share=0.0
+        )
+    assert found.train.ids.to_pylist() == kept
+    assert found.train.labels.tolist() == [1, 1, 1, 0, 0, 0, 0]

@@ -17,9 +17,11 @@ import moso
 from moso.cli.export import export
 from moso.configuration import Configuration
 from moso.data.dataset import open_dataset
+from moso.errors import MosoError
 from moso.export.as_folder import safe_name
 from moso.export.kept import export_kept
 from moso.results import Run
+from moso.results.selections import selection_path, write_selection
 from moso.run import Job
 from moso.run.computed_scores import write_scores
 from moso.run.stages import begin, select_stage
@@ -347,11 +349,59 @@ def test_the_command_says_what_it_wrote(digits, tmp_path):
     asked = [str(digits.directory.root), "--method", "random", "--selector", "balanced", "--ratio", "0.5", "--out"]
     result = CliRunner().invoke(app, [*asked, str(tmp_path / "kept.csv")], catch_exceptions=False)
     assert result.stdout == (
-        f"719 of 1,438 training samples that random (balanced) keeps at ratio 0.5 in {tmp_path / 'kept.csv'}\n"
+        f"719 of 1,438 training samples, kept by random (balanced) at ratio 0.5, written to {tmp_path / 'kept.csv'}\n"
     )
     result = CliRunner().invoke(app, [*asked, str(tmp_path / "out"), "--format", "folder", "--quiet"])
     assert result.stdout == ""
     assert (tmp_path / "out" / "train" / "0").is_dir()
+
+
+def test_a_ratio_that_was_not_selected_yet_is_selected_now(digits, tmp_path):
+    app = typer.Typer()
+    app.command()(export)
+    asked = [str(digits.directory.root), "--method", "random", "--selector", "balanced", "--quiet"]
+    for number, (flags, kept) in enumerate(
+        ((["--ratio", "37%"], 906), (["--keep", "1000"], 1000), (["--keep", "0.25"], 360))
+    ):
+        out = tmp_path / f"kept{number}.npy"
+        CliRunner().invoke(app, [*asked, *flags, "--out", str(out)], catch_exceptions=False)
+        assert len(np.load(out)) == kept
+    for flags, code in (
+        (["--ratio", "37"], "ratio-out-of-range"),
+        (["--ratio", "0.3", "--keep", "0.7"], "settings-conflict"),
+        (["--keep", "5000"], "ratio-out-of-range"),
+    ):
+        with pytest.raises(MosoError) as refused:
+            CliRunner().invoke(app, [*asked, *flags, "--out", str(tmp_path / "no.npy")], catch_exceptions=False)
+        assert refused.value.code == code
+
+
+@pytest.mark.parametrize("classes", [("zebra", "ant", "bee"), ("ant", "con", "bee"), ("b:x", "b-y")])
+def test_folders_keep_the_order_and_the_names_of_classes(tmp_path, classes):
+    """Readers number classes by the sorted names of folders: `zebra` would become 2, `_con` (from `con`) the first."""
+    run = selected(tmp_path / "run", dataset=f"parquet:{image_parquet(tmp_path / 'data', classes)}")
+    done = export_kept(run, tmp_path / "out", **PICK, form="folder")
+    assert [line.strip() for line in (done.path / "classes.txt").read_text().splitlines()] == list(classes)
+    again = open_dataset(f"folder:{done.path}", test_share=0.3)
+    assert again.train.classes == classes
+    before, kept = run.samples("train"), run.kept(**PICK)
+    pictures = {_known(before, position)[1]: int(before.labels[position]) for position in kept}
+    for position in range(len(again.train)):
+        assert pictures[_known(again.train, position)[1]] == again.train.labels[position]
+
+
+def test_a_class_of_which_nothing_is_kept_does_not_shift_the_others(tmp_path):
+    run = selected(tmp_path / "run", dataset=f"folder:{image_folder(tmp_path / 'data', ('ant', 'bee', 'cow'))}")
+    ids = run.table()["id"].to_pylist()
+    made = run.selection(**PICK)
+    kept = np.array([number for number, name in enumerate(ids) if not name.startswith("ant/")])
+    selection_path(run.directory.root, made).unlink()
+    write_selection(run.directory.root, made, run.samples("train").ids, kept)
+    done = export_kept(run, tmp_path / "out", **PICK, form="folder")
+    assert sorted(path.name for path in (done.path / "train").iterdir()) == ["ant", "bee", "cow"]
+    with pytest.raises(MosoError) as refused:
+        open_dataset(f"folder:{done.path}")
+    assert refused.value.code == "data-empty"
 
 
 def test_data_in_memory_is_exported_as_indices_only(tmp_path):

@@ -187,7 +187,7 @@ def test_rows_of_numbers_are_their_own_features(browser, tmp_path):
         assert count(page) == doubled.sum()
         choose(page, "In feature space", "outliers")
         assert set(shown(page)) == {str(one) for one in far}
-        assert "takes at least two partitions" in page.evaluate("moso.model.about.label_errors.missing")
+        assert "take at least two partitions" in page.evaluate("moso.model.about.label_errors.missing")
         page.evaluate("location.hash = 'map'")
         plot(page)
         assert "the inputs, standardised" in page.inner_text("#view-map")

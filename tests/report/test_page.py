@@ -229,7 +229,7 @@ def test_data_in_memory_gives_a_page_without_pictures():
     about = check_offline(write_report(pruned.run).read_text(encoding="utf-8")).about
     assert "The samples cannot be shown: the run was made from data in memory" in about["shown"]["note"]
     assert about["name"] == "the data"
-    assert "has not been measured beside it" in about["headline"]
+    assert "random selection of the same size" in about["headline"]
 
 
 def test_data_that_is_gone_or_changed_gives_a_page_that_says_so(tmp_path):

@@ -15,7 +15,7 @@ from refusals import refusal
 
 @pytest.fixture
 def scored(small_run):
-    job = small_run()
+    job = small_run(methods=["moso", "random"])
     with job.directory.locked():
         begin(job)
         score_stage(job, InProcess(lambda *_: None))

@@ -150,7 +150,7 @@ def test_a_second_run_on_the_same_directory_is_refused(tmp_path):
     first = moso.results.RunDirectory(root)
     with (
         first.locked(),
-        refusal("run-locked", "--out"),
+        refusal("run-locked", "out"),
         moso.results.RunDirectory(root).locked(),
     ):
         pass

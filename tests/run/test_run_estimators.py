@@ -47,7 +47,7 @@ def test_in_run_terms_need_no_trajectory_and_no_scoring(small_run):
     per_epoch = job.steps_per_epoch(job.partitions(0)[0])
     assert [file.name for file in files] == [f"step-{step * per_epoch:08d}.npz" for step in (2, 3)]
     files[0].unlink()
-    with refusal("stage-incomplete", "--out"):
+    with refusal("stage-incomplete", "out"):
         scored(job, (score_stage,))
 
 
@@ -58,7 +58,7 @@ def test_settings_that_cannot_work_are_refused_before_anything_runs(small_run):
         small_run(estimator="guess")
     with refusal("setting-invalid", "mean_share"):
         small_run(estimator="subsampled", mean_share=0.0)
-    with refusal("setting-invalid", "--time-steps", "--epochs"):
+    with refusal("setting-invalid", "time_steps", "epochs"):
         scored(small_run(epochs=3, time_steps=5, estimator="in-run"))
 
 
@@ -87,5 +87,5 @@ def test_the_library_takes_an_estimator_by_name_or_with_settings():
         rtol=1e-4,
         atol=1e-6 * np.abs(scores["exact"]).max(),
     )
-    with refusal("settings-conflict", "--estimator", "moso.prune"):
+    with refusal("settings-conflict", "estimator", "moso.prune"):
         moso.score(model, (images, labels), trajectory, estimator="in-run")

@@ -216,7 +216,7 @@ def test_bad_input_is_one_sentence():
     with refusal("shape-mismatch", "(1, 2)"):
         moso.select([[1.0, 2.0]], ratio=0.5, selector="top")
     with refusal("evidence-missing", "balanced"):
-        moso.select([1.0, 2.0], ratio=0.5)
+        moso.select([1.0, 2.0], ratio=0.5, selector="balanced")
     with refusal("length-mismatch", 2, 3):
         moso.select([1.0, 2.0], ratio=0.5, labels=[0, 1, 1])
     with refusal("unknown-name", "balnced", "balanced"):

@@ -1,14 +1,21 @@
 """Laws of the training loop: addressed, resumable to the bit, the optimiser it says it is."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from moso.data.mapped import MappedReader
+from moso.data.readers import MemoryReader
 from moso.data.samples import StoredSamples
+from moso.data.views import Normalisation
+from moso.evidence import Recorder
 from moso.randomness import seeded
-from moso.training.loop import AfterStep, Checkpoints, StepPlan, TrainingData, predict, train
+from moso.training.loop import AfterStep, Callback, Checkpoints, StepPlan, TrainingData, predict, train
 from moso.training.recipe import TrainingRecipe
+from moso.training.recording import RecordTrajectory
 from refusals import refusal
 
 RECIPE = TrainingRecipe(
@@ -176,3 +183,77 @@ def test_a_position_of_another_network_is_refused(tmp_path):
         train(network(), plan, callbacks=[AfterStep(interrupt), checkpoints])
     with refusal("checkpoint-mismatch", "(4,)", "(3, 64)"):
         train(nn.Sequential(nn.Flatten(), nn.Linear(64, 3)), plan, callbacks=[checkpoints])
+
+
+def features(tmp_path, kind, mapped) -> TrainingData:
+    """Numbers of a type in a memory map, or the same numbers as float32 in memory."""
+    numbers = np.random.default_rng(0).standard_normal((90, 20)).astype(kind)
+    if mapped:
+        np.save(tmp_path / "x.npy", numbers)
+        reader = MappedReader(np.load(tmp_path / "x.npy", mmap_mode="r"))
+    else:
+        reader = MemoryReader(numbers.astype(np.float32))
+    samples = replace(StoredSamples.from_arrays(numbers, np.arange(90) % 3), reader=reader)
+    samples = samples.normalised(Normalisation.measure(reader))
+    return TrainingData(samples.training_view("none", 0), np.arange(0, 90, 2), samples.keys)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("batch_size", [7, 45])
+def test_from_a_memory_map_or_from_memory_the_bits_are_the_same(tmp_path, kind, workers, batch_size):
+    recipe = TrainingRecipe(
+        epochs=3, batch_size=batch_size, learning_rate=0.1, schedule="cosine", weight_decay=1e-3, clip_norm=0.5
+    )
+    found = []
+    for mapped in (False, True):
+        with seeded(0, "test"):
+            model = nn.Sequential(nn.Linear(20, 8), nn.ReLU(), nn.Linear(8, 3))
+        train(model, StepPlan(features(tmp_path, kind, mapped), recipe, 1), loader_workers=workers if mapped else 0)
+        found.append(model)
+    assert same(*found)
+
+
+def test_a_step_that_is_not_recorded_does_not_walk_through_the_network(tmp_path):
+    walks = []
+
+    class Watched(nn.Linear):
+        def named_parameters(self, *arguments, **more):
+            walks.append(1)
+            return super().named_parameters(*arguments, **more)
+
+    counts = []
+    for epochs in (2, 20):
+        recipe = TrainingRecipe(epochs=epochs, batch_size=5, learning_rate=0.1, schedule="constant")
+        plan = StepPlan(features(tmp_path, np.float32, mapped=False), recipe, 0)
+        recorder = Recorder(tmp_path / str(epochs), total_steps=plan.total, samples=2)
+        walks.clear()
+        train(Watched(20, 3), plan, callbacks=[RecordTrajectory(recorder), Checkpoints(tmp_path / "position")])
+        assert len(recorder.trajectory) == 2
+        counts.append(len(walks))
+    assert counts[0] == counts[1]
+
+
+def test_callbacks_are_called_in_order_where_they_have_a_method():
+    said = []
+
+    class First(Callback):
+        def losses(self, run, step, loss):
+            said.append(("losses", step.number))
+            return loss
+
+        def after_step(self, run, step):
+            said.append(("after", step.number))
+
+    class Second(Callback):
+        def after_backward(self, run, step):
+            assert all(one.grad is not None for one in run.model.parameters())
+            said.append(("backward", step.number))
+
+    class Inherits(First):
+        pass
+
+    recipe = RECIPE.changed(epochs=1, batch_size=25, warmup_epochs=0.0)
+    train(network(), StepPlan(data(recipe), recipe, 0), callbacks=[Callback(), First(), Second(), Inherits()])
+    one = [("losses", 1), ("losses", 1), ("backward", 1), ("after", 1), ("after", 1)]
+    assert said == [*one, *((what, 2) for what, _ in one)]

@@ -87,13 +87,13 @@ export class Detail {
     if (model.drawn?.[position]) rows.push(["", "label drawn at random", true]);
     if (model.suspected?.[position]) rows.push(["", "named by moso suspects", true]);
     if (sourceLabels && labels && sourceLabels[position] !== labels[position]) {
-      rows.push(["source says", model.className(sourceLabels[position]), true]);
+      rows.push(["source label", model.className(sourceLabels[position]), true]);
     }
     if (predicted) {
       const sure = model.predictedProbability ? `, ${percent(model.predictedProbability[position])} sure` : "";
-      rows.push(["networks say", `${model.className(predicted[position])}${sure}`, model.disagrees(position)]);
+      rows.push(["predicted", `${model.className(predicted[position])}${sure}`, model.disagrees(position)]);
       if (model.disagrees(position) && model.labelProbability) {
-        rows.push(["of its label", `${percent(model.labelProbability[position], 1)} sure`, true]);
+        rows.push(["for its label", `${percent(model.labelProbability[position], 1)} sure`, true]);
       }
     }
     if (partitions && model.about.partitions > 1) rows.push(["partition", String(partitions[position] + 1)]);
@@ -121,7 +121,7 @@ export class Detail {
       void model.order(method!.score!, model.choice.selector).then((order) => {
         const place = order.indexOf(position);
         const share = 1 - (place + 1) / order.length;
-        status.lastElementChild!.textContent = `; goes once more than ${percent(share, 1)} is removed`;
+        status.lastElementChild!.textContent = `; dropped once more than ${percent(share, 1)} is removed`;
       });
     }
     const button = (text: string, keep: boolean): HTMLElement =>
@@ -154,7 +154,7 @@ export class Detail {
       rows.push([name, short(score[position]), whole(rank + 1), ...(labels ? [whole(own + 1)] : [])]);
     }
     const head = ["score", "value", "rank", ...(labels ? ["in class"] : [])];
-    const caption = `Rank 1 is kept first, of ${whole(model.count)}${labels ? ` and ${whole(size)} of the class` : ""}.`;
+    const caption = `Rank 1 is kept first. Ranks among all ${whole(model.count)} samples${labels ? `, and among the ${whole(size)} of the class` : ""}.`;
     return h("div", {}, h("h3", {}, "Scores"), table(head, rows, [false, true, true, true], caption));
   }
 
@@ -182,7 +182,7 @@ export class Detail {
         y: {},
         legend: false,
       }),
-      note("Rate times agreement with the others' mean gradient: what MoSo's scores average."),
+      note("Learning rate times agreement with the mean gradient of the other samples: the terms that MoSo's scores average."),
     );
   }
 
@@ -241,7 +241,7 @@ export class Detail {
       if (model.about.shown.kind === "pictures") model.pictures.show(one, picture, 96);
     }
     const how =
-      model.about.mode === "file" ? "By the network's features, roughly: this file holds a short form of them." : "";
+      `By ${model.about.features.source}.${model.about.mode === "file" ? " Approximate: this file holds 32 principal components in one byte each." : ""}`;
     return h("div", {}, title, list, note(how));
   }
 }

@@ -117,7 +117,7 @@ export class MethodsView implements View {
   private correlations(): HTMLElement {
     const { names, matrix } = this.model.about.agreement!;
     return section(
-      "How alike scores rank the samples",
+      "Rank correlation of scores",
       heatmap(
         names,
         (row, column) => matrix[row][column],

@@ -42,7 +42,7 @@ function surrogates(training: Training, seed: number): HTMLElement {
     h(
       "p",
       { class: "soft" },
-      `${histories.length === 1 ? "One surrogate" : `${histories.length} surrogates, one a partition`}, seed ${seed}, ` +
+      `${histories.length === 1 ? "One surrogate" : `${histories.length} surrogates, one per partition`}, seed ${seed}, ` +
         `${epochs} epochs of ${Math.round(total / epochs)} steps. The strokes at the bottom are the ${steps.length} time ` +
         `steps at which samples were scored (${training.sampling}): ${steps.join(", ")}.`,
     ),
@@ -73,7 +73,7 @@ function accuracy(training: Training): HTMLElement {
   if (!training.accuracy.length) return section("Accuracy while training", note(training.no_accuracy));
   return section(
     "Accuracy while training",
-    note("Of the network that was trained on all samples, on each batch as it came, before it learned from it."),
+    note("Accuracy of the network trained on all samples, on each batch before the update."),
     lines({
       label: "training accuracy by epoch",
       height: 220,
@@ -89,7 +89,7 @@ function accuracy(training: Training): HTMLElement {
 
 function stability(training: Training): HTMLElement {
   if (!training.stability.length) {
-    return section("Stability", note("How stable a ranking is takes at least two scored time steps."));
+    return section("Stability", note("Stability needs at least two scored time steps."));
   }
   const series = training.stability.flatMap((one, number): Series[] => [
     {
@@ -107,14 +107,14 @@ function stability(training: Training): HTMLElement {
   ]);
   const sentences = training.stability.map((one) => {
     const last = one.disjoint.at(-1)!;
-    return `${one.score}: two sets of ${last[0]} time steps that share none rank alike to ${last[1].toFixed(2)}`;
+    return `${one.score}: rankings from two disjoint sets of ${last[0]} time steps correlate with ${last[1].toFixed(2)}`;
   });
   const most = Math.max(...training.stability.map((one) => one.with_all.length));
   return section(
     "How stable is the ranking as time steps are added?",
     note(
       `Spearman's rank correlation inside partitions, over several draws of steps. ${sentences.join("; ")}. The solid ` +
-        "lines end at 1 because the k steps are among all of them; the dashed ones are what another draw would give.",
+        "lines end at 1 because the k steps are among all of them; the dashed lines show what another draw of steps would give.",
     ),
     lines({
       label: "rank correlation by the number of time steps",

@@ -1,4 +1,4 @@
-"""Estimate the duration of a run by timing a few of its steps."""
+"""Estimate the duration of a run, its memory and its disk, by trying a few of its steps."""
 
 import time
 from dataclasses import dataclass, replace
@@ -7,15 +7,18 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from moso.analysis.resources import Resources, Rise, resources
 from moso.evidence import Estimator, TrajectoryPoint, step_terms
 from moso.evidence.estimators import IN_RUN
 from moso.evidence.outputs import forward_all
 from moso.evidence_kinds import EvidenceKind, Price
 from moso.evidence_kinds.kind import LOOKING
 from moso.evidence_kinds.registry import averages, needed_kinds, needs_reference, needs_surrogates
+from moso.evidence_kinds.step_terms import TERMS
 from moso.methods.auto import AUTO
 from moso.run.choosing import folds, planned_trials, possible_candidates
 from moso.run.job import Job
+from moso.run.profiling import measuring, resident_memory
 from moso.run.rounds import goes_in_rounds, round_ratios
 from moso.training.in_run import InRun
 from moso.training.loop import AfterStep, Callback, StepPlan, threads, train
@@ -41,19 +44,46 @@ class StageEstimate:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The estimate of all stages of a run on a number of workers."""
+    """The estimate of all stages of a run on a number of workers, and of its memory and disk."""
 
     stages: tuple[StageEstimate, ...]
     workers: int
+    resources: Resources
 
     @property
     def wall_seconds(self) -> float:
         """Elapsed seconds with pieces running in parallel."""
-        return sum(-(-stage.pieces // min(self.workers, stage.pieces)) * stage.seconds_each for stage in self.stages)
+        return sum(_wall(stage, self.workers) for stage in self.stages)
+
+    def advice(self) -> str:
+        """Return what to cut: the stage that takes most of the time, and the settings that shorten it.
+
+        Empty for a run of less than a minute.
+        """
+        if self.wall_seconds < 60:
+            return ""
+        spent = dict.fromkeys(_CUTS, 0.0)
+        for stage in self.stages:
+            spent[stage.name] = spent.get(stage.name, 0.0) + _wall(stage, self.workers)
+        most = max(spent, key=lambda name: spent[name])
+        return f"{spent[most] / self.wall_seconds:.0%} of the time is {_CUTS[most]}; --quick is a first look in minutes"
+
+
+# By stage: its work, and the settings that shorten it.
+_CUTS = {
+    "train": "training of networks to score with: fewer --seeds or --epochs",
+    "score": "scoring: fewer --seeds or --time-steps, or --estimator subsampled",
+    "evaluate": "retraining: fewer --seeds, --ratio, --method or --retrain-epochs",
+}
+
+
+def _wall(stage: StageEstimate, workers: int) -> float:
+    """Return the elapsed seconds of a stage whose pieces run in parallel."""
+    return -(-stage.pieces // min(workers, stage.pieces)) * stage.seconds_each
 
 
 def estimate(job: Job, workers: int) -> Estimate:
-    """Estimate the duration of a run: time a few steps of each kind of work and multiply.
+    """Estimate the duration, memory and disk of a run: try a few steps of each kind of work and multiply.
 
     Args:
         job: The job of the run.
@@ -67,9 +97,9 @@ def estimate(job: Job, workers: int) -> Estimate:
     everything = np.arange(len(job.data.train))
     with threads(c.threads):
         clock = _Clock(job)
+        per_retraining_step, rise = _tried(clock)
         stages = [*_networks(clock), *_measurements(clock)]
-        per_retraining_step = _step_seconds(job, retraining=True)
-    full = job.training_data(c.retraining, everything, c.seed).steps_per_epoch(c.retraining.batch_size)
+    full = job.training_data(c.retraining, everything, c.seed, proof=True).steps_per_epoch(c.retraining.batch_size)
     stages += [*_later_rounds(job, stages), *_trials(job, full * c.retraining.epochs * per_retraining_step)]
     stages += [
         StageEstimate(
@@ -89,7 +119,7 @@ def estimate(job: Job, workers: int) -> Estimate:
                 c.retraining.epochs * full * share * per_retraining_step,
             )
         )
-    return Estimate(tuple(stage for stage in stages if stage.seconds > 0), workers)
+    return Estimate(tuple(stage for stage in stages if stage.seconds > 0), workers, resources(job, workers, rise))
 
 
 def _later_rounds(job: Job, first: list[StageEstimate]) -> list[StageEstimate]:
@@ -153,6 +183,19 @@ class _Clock:
     def gradient(self) -> float:
         """Seconds per sample gradient: the first of the two passes of a time step, counted as half of both."""
         return _scoring_seconds(self.job, self.part, Estimator("exact")) / 2
+
+
+def _tried(clock: _Clock) -> tuple[float, Rise]:
+    """Try a few steps of training and scoring; return the seconds of a retraining step, and how far memory rose."""
+    base, rises = resident_memory(), list[int]()
+    with measuring(lambda _, peak: rises.append(peak or 0)):
+        seconds = _step_seconds(clock.job, retraining=True)
+    scored = 0
+    with measuring(lambda _, peak: rises.append(peak or 0)):
+        if TERMS in needed_kinds(clock.job.configuration.needs()):
+            scored = min(len(clock.part), CALIBRATION_SAMPLES)
+            assert clock.scoring >= 0  # timed on first access
+    return seconds, Rise(base, rises[0], rises[1], scored)
 
 
 def _networks(clock: _Clock) -> list[StageEstimate]:
@@ -231,8 +274,8 @@ def _step_seconds(job: Job, retraining: bool) -> float:
         steps, last = 2 * CALIBRATION_STEPS - 1, np.array([2 * CALIBRATION_STEPS])
         callbacks = [InRun(positions, last, CALIBRATION_STEPS, lambda terms: None, job.parameter_filter)]
     train(
-        job.model(c.seed, c.retrain_model if retraining else ""),
-        StepPlan(job.training_data(recipe, positions, c.seed), recipe, c.seed, steps),
+        job.model(c.seed, c.retrained_network if retraining else ""),
+        StepPlan(job.training_data(recipe, positions, c.seed, proof=retraining), recipe, c.seed, steps),
         loss=job.loss,
         callbacks=[*callbacks, AfterStep(lambda run, step: marks.append(time.monotonic()))],
         loader_workers=job.runtime.loader_workers,

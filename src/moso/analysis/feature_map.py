@@ -1,8 +1,10 @@
 """The feature map: every sample as a point of a plane, near each other where their features are.
 
 t-SNE (van der Maaten and Hinton, JMLR 2008) of at most `LANDMARKS` samples drawn by address, on 50 principal
-components. Every other sample is placed among its nearest landmarks, at their mean weighted by inverse squared
-distance. So the cost is that of one small t-SNE and one product with the landmarks, whatever the number of samples.
+components. Every other sample is placed among its nearest landmarks: at the mean, weighted by inverse squared distance,
+of those that lie near the nearest one on the map, with a small random offset so that samples do not hide each other.
+Landmarks elsewhere on the map have no weight, because a mean of two places is a third one, where neither belongs. So
+the cost is that of one small t-SNE and one product with the landmarks, whatever the number of samples.
 
 Distances between far groups, and their sizes, mean nothing in t-SNE; which samples lie together does.
 """
@@ -17,12 +19,15 @@ from moso.analysis.principal_components import principal_components
 from moso.randomness import generator
 from moso.selection.feature_rows import Features
 
-LANDMARKS = 1500
+LANDMARKS = 2500
 _COMPONENTS = 50
 _PERPLEXITY = 30.0
 _ITERATIONS = 500
-# Landmarks among which another sample is placed.
-_NEAREST = 3
+# Landmarks among which another sample is placed, how far on the map they may lie from the nearest one, and the
+# standard deviation of the offset; both in median distances of a landmark to the next.
+_NEAREST = 5
+_RADIUS = 4.0
+_OFFSET = 0.5
 # Fewer samples than this have no neighbourhoods to keep; they are drawn by their first two principal components.
 _FEWEST = 8
 _CHUNK = 4096
@@ -57,10 +62,21 @@ def feature_map(features: Features, landmarks: int = LANDMARKS) -> NDArray[np.fl
     found = np.empty((total, 2), dtype=np.float32)
     found[drawn] = places
     others = np.setdiff1d(np.arange(total), drawn, assume_unique=True)
-    for start in range(0, len(others), _CHUNK):
-        block = others[start : start + _CHUNK]
-        found[block] = _among(components[block], anchors, places)
+    if len(others):
+        spacing = _spacing(places)
+        for start in range(0, len(others), _CHUNK):
+            block = others[start : start + _CHUNK]
+            found[block] = _among(components[block], anchors, places, _RADIUS * spacing)
+        offset = generator("feature map offsets", total).normal(scale=_OFFSET * spacing, size=(len(others), 2))
+        found[others] += offset.astype(np.float32)
     return _in_unit_square(found)
+
+
+def _spacing(places: NDArray[np.float32]) -> float:
+    """Return the median distance of a landmark to the next on the map."""
+    from scipy.spatial import cKDTree
+
+    return float(np.median(cKDTree(places).query(places, k=2)[0][:, 1]))
 
 
 def _tsne(rows: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -77,12 +93,16 @@ def _tsne(rows: NDArray[np.float32]) -> NDArray[np.float32]:
         return np.asarray(TSNE(**settings, **{name: _ITERATIONS}).fit_transform(rows), dtype=np.float32)
 
 
-def _among(rows: NDArray[np.float32], anchors: NDArray[np.float32], places: NDArray[np.float32]) -> NDArray[np.float32]:
+def _among(
+    rows: NDArray[np.float32], anchors: NDArray[np.float32], places: NDArray[np.float32], radius: float
+) -> NDArray[np.float32]:
     squared = np.square(rows).sum(axis=1)[:, None] - 2 * rows @ anchors.T + np.square(anchors).sum(axis=1)
     count = min(_NEAREST, len(anchors))
     near = np.argpartition(squared, count - 1, axis=1)[:, :count]
     distance = np.maximum(np.take_along_axis(squared, near, axis=1), 1e-9)
-    weight = distance.min(axis=1, keepdims=True) / distance
+    first = np.take_along_axis(near, distance.argmin(axis=1)[:, None], axis=1)
+    apart = np.linalg.norm(places[near] - places[first], axis=2)
+    weight = distance.min(axis=1, keepdims=True) / distance * (apart <= radius)
     return np.asarray((places[near] * weight[..., None]).sum(axis=1) / weight.sum(axis=1, keepdims=True))
 
 

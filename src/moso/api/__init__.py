@@ -3,6 +3,6 @@
 from moso.api.prune_config import PruneConfig
 from moso.api.pruned import Pruned
 from moso.api.pruning import prune
-from moso.api.trajectory_scores import score
+from moso.api.trajectory_scores import Combination, score
 
-__all__ = ["PruneConfig", "Pruned", "prune", "score"]
+__all__ = ["Combination", "PruneConfig", "Pruned", "prune", "score"]

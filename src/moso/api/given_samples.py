@@ -1,6 +1,6 @@
 """A user's data as the samples of a run: its task, its labels, and how the splits are read."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,11 +13,12 @@ from moso import errors
 from moso.data.given import Given, look_at
 from moso.data.given.answer_columns import answer_of
 from moso.data.given.given_arrays import plain
+from moso.data.given.given_streams import is_stream
 from moso.data.given.pictures import PicturesAsTensors, stacked_pictures
 from moso.data.readers import MEMORY_LIMIT_BYTES, MemoryReader, Reader
 from moso.data.samples import Samples, StoredSamples, UserSamples
 from moso.data.tokenizer import TextReader, Tokenizer
-from moso.data.views import Collate, ItemView, Normalisation, check_repeatable
+from moso.data.views import Collate, ItemView, Normalisation, check_repeatable, is_array_pair
 from moso.progress import Progress, silent
 from moso.tasks import Classification, Loss, PerSample, Task, find_task, fitting_task, mean_loss, own_metric, unread
 from moso.tasks.classification import is_names
@@ -54,11 +55,12 @@ class Asked:
         """Whether the loss takes batches `(inputs, answers)`: it is one of ours."""
         return self.own_loss is None or self.own_loss is squared_error
 
-    def look_at(self, data: Any, read_answers: bool = True) -> Given:
-        """Recognise a split."""
+    def look_at(self, data: Any, read_answers: bool = True, columns: Sequence[str] = ()) -> Given:
+        """Recognise a split; `columns` are those of the training split, where it has names."""
         return look_at(
             data,
             label=self.label,
+            columns=columns,
             as_items=not self.takes_pairs or self.collate is not None,
             read_answers=read_answers,
             progress=self.progress,
@@ -87,15 +89,15 @@ def training_samples(given: Given, score_set: Any, asked: Asked) -> Samples:
     return _samples(given, quiet, _task(quiet, asked), asked)
 
 
-def other_samples(data: Any, train: Samples, asked: Asked) -> Samples | None:
-    """Return another split, such as the test, with the task of the training split; None without data.
+def other_samples(data: Any, train: Samples, columns: Sequence[str], asked: Asked) -> Samples | None:
+    """Return another split, such as the test, with the task and columns of the training split; None without data.
 
     Raises:
         MosoError: ``shape-mismatch`` if its inputs have another shape, and those of `training_samples`.
     """
     if data is None:
         return None
-    given = asked.look_at(data)
+    given = asked.look_at(data, columns=columns)
     if given.reader is None:
         check_repeatable(ItemView(given.dataset))
     found = _samples(given, given, train.task, replace(asked, labels=None))
@@ -244,8 +246,9 @@ def labels_argument(labels: Any, data: Any) -> tuple[Any, str | None]:
     """
     if not isinstance(labels, str):
         return labels, None
+    items = not is_stream(data) and hasattr(data, "__getitem__") and hasattr(data, "__len__")
     named = isinstance(data, Mapping) or hasattr(data, "column_names") or hasattr(data, "columns")
-    if not named and not (hasattr(data, "__getitem__") and len(data) and isinstance(data[0], Mapping)):
+    if is_array_pair(data) or (items and not named and len(data) and not isinstance(data[0], Mapping)):
         raise errors.WrongType(
             f"labels={labels!r} names a column, and the data has no names; give the labels themselves"
         )

@@ -43,11 +43,20 @@ class PruneSettings(TypedDict, total=False):
     retraining: Mapping[str, Any] | None
     match: Match | None
     retrain_model: str | None
+    retrain_recipe: str | None
+    pretrained: bool | None
+    weights: str | None
+    train: str | None
+    trunk: Literal["once", "every"] | None
+    feature_views: int | None
+    embed: str | None
+    embed_size: int | None
+    prove: Literal["head", "network"] | None
     partitions: int | None
     time_steps: int | None
     sampling: Sampling | None
     form: Form | None
-    view: Literal["evaluation", "training"] | None
+    view: Literal["auto", "evaluation", "training"] | None
     parameters: Literal["all", "head"] | None
     estimator: Literal["exact", "subsampled", "sketched", "last-layer", "in-run"] | None
     mean_share: float | None
@@ -55,13 +64,17 @@ class PruneSettings(TypedDict, total=False):
     score_batch_size: int | None
     shard_size: int | None
     probes: int | None
+    window: float | None
+    trial_share: float | None
     initialisations: int | None
     early_epochs: int | None
     embedding: str | None
+    class_mix: Literal["equal", "as-is"] | None
     min_per_class: int | None
     baselines: Sequence[str] | None
     tolerance: float | None
     settings: Mapping[str, Mapping[str, Any]] | None
+    tolerance: float | None
     seed: int | None
     seeds: int | None
     threads: int | None
@@ -82,11 +95,21 @@ class PruneConfig:
         retraining: Further settings of the recipe for retrainings.
         match: What retraining on less data keeps equal, `epochs` or `steps`.
         retrain_model: Name of the network that is retrained, if another than that of surrogates.
+        retrain_recipe: Recipe of retrainings, if another.
+        pretrained: Start a network of timm from its own pretrained weights.
+        weights: File of weights to start from: safetensors, or plain tensors.
+        train: What of the network is trained: `all`, `head` or `last:N`.
+        trunk: A frozen trunk is computed `once` and kept, or in `every` pass.
+        feature_views: Fixed augmented views of a frozen trunk that are computed once.
+        embed: Network on whose features samples are scored and selected (the model is then a head), or `features:DIR`.
+        embed_size: Pixels that pictures are scaled to for `embed`.
+        prove: With `embed`, what is retrained: the `head`, or a `network` on the data itself.
         partitions: Number of partitions (the paper's I); 1 disables partitioning.
         time_steps: Number of sampled time steps (the paper's K).
         sampling: How time steps are drawn, `stratified` or `uniform`.
         form: Form of the MoSo score, `paper` or `centred`.
-        view: Score samples and network as in `evaluation`, or as `training` saw them.
+        view: Score samples and network as in `evaluation`, or as `training` saw them; `auto` takes the latter with
+            batch-norm or augmentation.
         parameters: Parameters whose gradients are compared, `all` or those of the `head`.
         estimator: `exact` terms, or a cheaper estimate.
         mean_share: Share of samples in the mean gradient of `subsampled`.
@@ -94,13 +117,18 @@ class PruneConfig:
         score_batch_size: Samples per batch while scoring; by default found from the network.
         shard_size: Samples per shard of a partition that is scored in parallel; 0 disables shards.
         probes: Random probes of each sample's effect on its own loss, for `moso-adjoint`.
+        window: Share of the updates, the last ones, that `moso-adjoint` differentiates.
+        trial_share: Share of the retraining's epochs for which a candidate of `auto` is tried.
         initialisations: Networks that el2n and grand average.
         early_epochs: Epochs after which el2n and grand look; 0 is a tenth of training.
         embedding: Features for ssp: `trained`, a file, or `timm:NAME`.
+        class_mix: Mix of classes that is kept, `equal` (balanced) or `as-is` (proportional); by default `as-is` if the
+            largest class has more than 1.5 times the samples of the smallest.
         min_per_class: Samples that every class keeps at least.
         baselines: What is retrained beside the methods at equal cost: `rs2`, `full-fewer-steps`.
         tolerance: Points that pruning may cost, overall and in any class, to count as free in the verdict.
         settings: Settings of selectors and scores by name, such as ``{"coverage": {"cut": 0.2}}``.
+        tolerance: Points that pruning may cost in the verdict, overall and in the worst class; 1 by default.
         seed: First seed.
         seeds: Number of seeds; each repeats the whole pipeline. 1 by default.
         threads: Threads per partition or retraining.
@@ -124,11 +152,20 @@ class PruneConfig:
     retraining: Mapping[str, Any] | None = None
     match: Match | None = None
     retrain_model: str | None = None
+    retrain_recipe: str | None = None
+    pretrained: bool | None = None
+    weights: str | None = None
+    train: str | None = None
+    trunk: Literal["once", "every"] | None = None
+    feature_views: int | None = None
+    embed: str | None = None
+    embed_size: int | None = None
+    prove: Literal["head", "network"] | None = None
     partitions: int | None = None
     time_steps: int | None = None
     sampling: Sampling | None = None
     form: Form | None = None
-    view: Literal["evaluation", "training"] | None = None
+    view: Literal["auto", "evaluation", "training"] | None = None
     parameters: Literal["all", "head"] | None = None
     estimator: Literal["exact", "subsampled", "sketched", "last-layer", "in-run"] | None = None
     mean_share: float | None = None
@@ -136,13 +173,17 @@ class PruneConfig:
     score_batch_size: int | None = None
     shard_size: int | None = None
     probes: int | None = None
+    window: float | None = None
+    trial_share: float | None = None
     initialisations: int | None = None
     early_epochs: int | None = None
     embedding: str | None = None
+    class_mix: Literal["equal", "as-is"] | None = None
     min_per_class: int | None = None
     baselines: Sequence[str] | None = None
     tolerance: float | None = None
     settings: Mapping[str, Mapping[str, Any]] | None = None
+    tolerance: float | None = None
     seed: int | None = None
     seeds: int | None = None
     threads: int | None = None

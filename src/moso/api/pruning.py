@@ -20,6 +20,7 @@ from moso.api.progress_bars import shown_progress
 from moso.api.prune_config import PruneConfig, PruneSettings, asked_settings
 from moso.api.pruned import Pruned, taking
 from moso.configuration import CUSTOM, Configuration
+from moso.configuration.class_mix import fitting_mix
 from moso.configuration.resolved_method import ResolvedMethod
 from moso.data.dataset import DataSet
 from moso.data.given import Given, splits_of
@@ -36,6 +37,7 @@ from moso.progress import Progress
 from moso.results.directory import RunDirectory
 from moso.results.manifest import PrunedNote
 from moso.results.reading import Run
+from moso.results.run_data import Preparation, prepared
 from moso.run.imported_scores import find_choices
 from moso.run.job import Job, Runtime
 from moso.run.stages import Executor, begin, evaluate_stage, score_stage, select_stage
@@ -142,6 +144,7 @@ def prune(
         along = list(_ALONG) if own_score is None and "terms" in _needs_of(chosen) else []
         registered = [chosen.name] if isinstance(method, str) else []
         values = {
+            "class_mix": fitting_mix(data.train.labels, data.train.task.by_class),
             **_fitting(data.train, model, asked_for),
             "device": device,
             "methods": list(dict.fromkeys([*registered, *along])) or [RANDOM],
@@ -151,11 +154,12 @@ def prune(
         configuration = _resolved(values, given.count)
         executor = _executor(workers, bars, configuration)
         with _directory(out) as directory:
+            data = prepared(data, configuration, directory, Preparation(bars), build)
             job = Job(directory, configuration, data, build, Runtime(loader_workers), own_risk)
             [choice] = find_choices(job, [configuration.choice(chosen, selector, own_score)])
             _check_start(model, choice, job)
             _perform(job, executor, choice, along)
-            directory.note(pruned=_note(choice, share, out is None, given, asked))
+            directory.note(pruned=_note(choice, share, out is None, given, asked, score_set is not None))
             directory.push()
             return Pruned._opened(_run(directory, out is None), taking(train_set, given.take))
 
@@ -169,7 +173,7 @@ def _others(splits: dict[str, Any], test_set: Any, validation_set: Any, risk: ob
 
 def _data(given: Given, score_set: Any, others: tuple[Any, Any], asked: Asked) -> DataSet:
     train = training_samples(given, score_set, asked)
-    test, judge = (other_samples(data, train, asked) for data in others)
+    test, judge = (other_samples(data, train, given.columns, asked) for data in others)
     met, test, judge = as_met(train, test, judge)
     assert met is not None, "the first split is the training split"
     return DataSet(CUSTOM, met, test, validation=judge)
@@ -187,6 +191,8 @@ def _fitting(train: Samples, model: Any, asked_for: dict[str, Any]) -> dict[str,
     network, recipe = ("convnet", "pictures") if len(train.shape) == 3 else ("mlp-w32", "table")
     if train.vocabulary is not None:
         network, recipe = "bag", "text"
+    if asked_for.get("embed") and model is None:
+        return {"seeds": 1, **asked_for, "dataset": CUSTOM, "by_class": train.task.by_class}  # a head fits features
     if model is None and not train.shape:
         raise errors.SettingMissing("items have several inputs; give model=, a function that makes a network for them")
     if "retrain_model" in asked_for and not isinstance(model, str | None):
@@ -289,7 +295,9 @@ def _check_start(model: Any, choice: ResolvedMethod, job: Job) -> None:
             )
 
 
-def _note(choice: ResolvedMethod, share: float, temporary: bool, given: Given, asked: Asked) -> PrunedNote:
+def _note(
+    choice: ResolvedMethod, share: float, temporary: bool, given: Given, asked: Asked, augmented: bool
+) -> PrunedNote:
     """Return what the manifest keeps of the result, enough to load it again."""
     return {
         "method": choice.method,
@@ -297,7 +305,8 @@ def _note(choice: ResolvedMethod, share: float, temporary: bool, given: Given, a
         "score": None if choice.score is None else choice.score.name,
         "ratio": share,
         "temporary": temporary,
-        "data": given.fingerprint(),
+        "data": given.fingerprint(content=not augmented),
+        "augmented": augmented,
         "label": asked.label,
         "items": not asked.takes_pairs or asked.collate is not None,
     }

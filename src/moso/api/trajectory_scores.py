@@ -13,7 +13,7 @@ from torch import nn
 from moso import errors
 from moso.api.given_network import check_network, try_loss
 from moso.api.progress_bars import shown_progress
-from moso.configuration.configuration import available_device
+from moso.configuration.device import available_device
 from moso.data.views import Collate, as_view, check_repeatable
 from moso.evidence import Estimator, EstimatorName, ParameterFilter, PartitionTerms, Trajectory
 from moso.evidence.measure import risk_terms

@@ -67,7 +67,6 @@ def _compare(
     settings: RunSettings,
 ) -> None:
     """Carry out a new comparison, or go on with one."""
-    from moso.analysis.estimate import estimate
     from moso.cli.printed_tables import print_plan
     from moso.cli.work import new_job, working
     from moso.evaluation.baselines import BASELINES
@@ -76,10 +75,10 @@ def _compare(
     from moso.run.stages import check_own
     from moso.run.stages import compare as carry_out
 
-    job = new_job(file, out, options, settings, {"baselines": list(BASELINES)})
+    job = new_job(file, out, options, settings, {"baselines": list(BASELINES)}, dry_run)
     check_own(job, *own)
     if dry_run:
-        print_plan(job, estimate(job, options.worker_count(job.configuration)))
+        print_plan(job, options.worker_count(job.configuration))
         return
     with working(job, options) as executor:
         carry_out(job, executor, *own)

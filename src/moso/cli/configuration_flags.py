@@ -39,8 +39,11 @@ _HELP = {
     "match": "what retraining on fewer samples keeps equal: epochs or steps [default: as the recipe says]",
     "model": "network of the surrogates (see `moso models`) [default: convnet; bag for texts, mlp-w32 for regression]",
     "retrain_model": "network of the retrainings [default: that of the surrogates]",
+    "retrain_recipe": "recipe of the retrainings [default: --recipe; with --prove network one that fits the network]",
     "task": "what is learned: classification, regression or multi-label [default: as the data says]",
     "recipe": "training recipe: a name, or a TOML file of your own [default: one that fits the data]",
+    "class_mix": "mix of classes that is kept: equal (balanced) or as-is (proportional) [default: as-is if the largest "
+    "class has more than 1.5 times the samples of the smallest, else equal]",
     "score_batch_size": "samples per batch while scoring [default: as many as fit]",
 }
 _SHORTCUTS: dict[str, tuple[type, str]] = {
@@ -99,7 +102,7 @@ def _setting_flag(name: str, field: FieldInfo, panel: str) -> inspect.Parameter:
     if name in _REPEATED:
         return _flag(name, list[str], text, panel)
     annotated = {field.annotation, *getattr(field.annotation, "__args__", ())}
-    return _flag(name, next((one for one in (int, float) if one in annotated), str), text, panel)
+    return _flag(name, next((one for one in (bool, int, float) if one in annotated), str), text, panel)
 
 
 def _flag(name: str, kind: Any, text: str, panel: str) -> inspect.Parameter:
@@ -114,6 +117,14 @@ def option_of(name: str) -> str:
         ('--method', '--time-steps')
     """
     return _REPEATED.get(name, f"--{name.replace('_', '-')}")
+
+
+def says_mix(file: Path | None, settings: dict[str, Any]) -> bool:
+    """Return whether flags or a file say which mix of classes is kept; a file of a run does, also an old one."""
+    from moso.configuration.configuration import read_toml
+
+    given = {} if file is None else read_toml(file)
+    return "class_mix" in settings or "class_mix" in given or "format" in given
 
 
 def configuration_from(
@@ -145,7 +156,7 @@ def configuration_from(
     merged = {**(defaults or {}), **given, **settings}
     if "settings" in given and "settings" in settings:
         merged["settings"] = _both(read_settings(given["settings"]), read_settings(settings["settings"]))
-    for name in ("dataset", "labels", "embedding"):
+    for name in ("dataset", "labels", "embedding", "weights", "embed"):
         if isinstance(merged.get(name), str):
             merged[name] = whole_path(merged[name])
     return Configuration.resolve(merged), None if out is None else str(out)

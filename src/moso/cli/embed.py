@@ -68,7 +68,7 @@ def embed(options: EmbedOptions) -> None:
     """
     from moso.cli.configuration_flags import whole_path
     from moso.cli.display import showing
-    from moso.configuration.configuration import available_device
+    from moso.configuration.device import available_device
     from moso.data.dataset import open_dataset
     from moso.embedding import Embedding, find_embedder, write_features_folder
     from moso.models import Start

@@ -7,9 +7,11 @@ from rich.console import Console
 from rich.table import Table
 
 from moso.analysis.costs import costs
-from moso.analysis.estimate import Estimate
+from moso.analysis.estimate import estimate
+from moso.analysis.resources import check_place, class_notes, size
 from moso.analysis.verdict import Verdict, verdict_of
-from moso.analysis.wording import duration
+from moso.analysis.wording import count_of, duration
+from moso.configuration.class_mix import mix_note
 from moso.report.run_views import ordered_lines
 from moso.report.text_table import TextTable
 from moso.results.reading import Run
@@ -49,6 +51,7 @@ def print_summary(job: Job) -> None:
     for line in rows:
         if line.method == "full":
             out.print(f"all data: {line.text}")
+    print_mix(job)
     print_verdict(verdict_of(Run(job.directory)))
     _print_decisions(out, job)
     if job.view_reason:
@@ -56,6 +59,15 @@ def print_summary(job: Job) -> None:
     _print_costs(out, job)
     files = [job.directory.root / name for name in ("report.html", "selections.parquet", "scores.parquet")]
     out.print("see " + ", ".join(job.directory.named(path) for path in files if path.exists()))
+
+
+def print_mix(job: Job) -> None:
+    """Print what selections do to the mix of uneven classes; nothing for even ones."""
+    c, train = job.configuration, job.data.train
+    mix = "equal" if "balanced" in c.selectors else c.class_mix
+    note = mix_note(train.labels, train.classes, c.ratios[0], mix) if c.by_class else ""
+    if note:
+        console().print(note, soft_wrap=True)
 
 
 def print_verdict(verdict: Verdict) -> None:
@@ -104,17 +116,37 @@ def print_tables(texts: Iterable[TextTable]) -> None:
             out.print(text.note + "\n", style="dim")
 
 
-def print_plan(job: Job, plan: Estimate) -> None:
-    """Print what would be done, and how long it would take."""
+def print_plan(job: Job, workers: int) -> None:
+    """Print what would be done, with its time, memory and disk, and what to cut.
+
+    Args:
+        job: The job of the run.
+        workers: Number of pieces that run in parallel.
+
+    Raises:
+        MosoError: ``not-writable`` if the place of the run cannot be written to or has not enough room.
+    """
+    check_place(job.directory, 0)
+    plan = estimate(job, workers)
     c, out = job.configuration, console()
     test = 0 if job.data.test is None else len(job.data.test)
     out.print(f"{c.dataset}: {len(job.data.train)} samples to train on, {test} to test on, recipe {c.recipe}")
+    print_mix(job)
+    for note in class_notes(job.data):
+        out.print(note, soft_wrap=True)
     table = Table(title=f"would write {job.directory}")
     for name in ("stage", "what", "pieces", "time of one", "time in all"):
         table.add_column(name, justify="left" if name in ("stage", "what") else "right")
     for stage in plan.stages:
         table.add_row(stage.name, stage.what, str(stage.pieces), duration(stage.seconds_each), duration(stage.seconds))
     out.print(table)
+    needed = plan.resources
+    memory = "" if needed.memory is None else f"peak memory {size(needed.memory)}, "
     out.print(
-        f"about {duration(plan.wall_seconds)}, {plan.workers} workers x {c.threads} threads, by a short calibration"
+        f"about {duration(plan.wall_seconds)}, {count_of(plan.workers, 'worker')} x {count_of(c.threads, 'thread')}, "
+        f"{memory}disk {size(needed.disk)} ({size(needed.networks)} of recorded networks), by a short trial",
+        soft_wrap=True,
     )
+    if plan.advice():
+        out.print(plan.advice(), soft_wrap=True)
+    check_place(job.directory, needed.disk)

@@ -29,16 +29,15 @@ def run(
     settings: RunSettings,
 ) -> None:
     """Partition, train surrogates, score, select, retrain, report: the whole job, resumable."""
-    from moso.analysis.estimate import estimate
     from moso.cli.printed_tables import print_plan, print_summary
     from moso.cli.work import new_job, working
     from moso.report.page.page import write_report
     from moso.results.reading import Run
     from moso.run.stages import evaluate_stage, score_stage, select_stage, train_stage
 
-    job = new_job(file, out, options, settings)
+    job = new_job(file, out, options, settings, dry_run=dry_run)
     if dry_run:
-        print_plan(job, estimate(job, options.worker_count(job.configuration)))
+        print_plan(job, options.worker_count(job.configuration))
         return
     with working(job, options) as executor:
         train_stage(job, executor)

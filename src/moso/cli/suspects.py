@@ -27,8 +27,8 @@ def suspects(
         option(
             "--order",
             panel=SCORING,
-            help="what ranks samples: out-of-sample, neighbours, combined, or a score of the run [default: combined "
-            "where inputs are vectors, else aum if the run has it, else out-of-sample]",
+            help="what ranks the samples: out-of-sample, neighbours, combined, or a score of the run [default: "
+            "combined where inputs are vectors, else aum if the run has it, else out-of-sample]",
         ),
     ] = None,
     seed: Seed = None,

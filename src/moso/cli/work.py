@@ -10,18 +10,21 @@ from typing import Any
 
 import typer
 
-from moso.cli.configuration_flags import QUICK, QUICK_VISITS, RunSettings, configuration_from
+from moso.cli.configuration_flags import QUICK, QUICK_VISITS, RunSettings, configuration_from, says_mix
+from moso.cli.display import showing
 from moso.cli.executor_options import ExecutorOptions
 from moso.cli.export import ExportOptions
 from moso.cli.selection_options import SelectionOptions, asked_ratios
 from moso.configuration import CUSTOM, Configuration
-from moso.configuration.configuration import available_device
+from moso.configuration.class_mix import ClassMix, fitting_mix
+from moso.configuration.device import available_device
+from moso.data.samples import Samples
 from moso.evaluation.standings import RANDOM
 from moso.evaluation.tolerance import check_tolerance
 from moso.results.directory import RunDirectory
-from moso.results.originals import load_data
 from moso.results.overrides import overrides_digest
 from moso.results.reading import Run
+from moso.results.run_data import Preparation, open_data, prepared
 from moso.run.job import Job, Runtime
 from moso.run.stages import Executor, begin, select_stage
 from moso.selection.share import asked_ratio
@@ -76,6 +79,7 @@ def new_job(
     options: ExecutorOptions,
     settings: RunSettings,
     defaults: dict[str, Any] | None = None,
+    dry_run: bool = False,
 ) -> Job:
     """Return the job that a file and flags describe, with its data loaded and checked.
 
@@ -85,16 +89,30 @@ def new_job(
         options: Where and how the pieces run.
         settings: Settings given as flags.
         defaults: Defaults of the verb.
+        dry_run: Compute no features.
 
     Raises:
         MosoError: A setting is invalid, or the data cannot be opened.
     """
     given = {**(defaults or {}), **(QUICK if settings.quick else {})}
     configuration, file_out = configuration_from(file, settings.given, given)
-    data = load_data(configuration)
+    data = open_data(configuration)
     configuration = _with_samples(configuration, settings, len(data.train))
-    directory = RunDirectory.at(out or file_out or default_out(configuration))
+    named = out or file_out
+    if not says_mix(file, settings.given):
+        # A run from before this setting goes on as it began.
+        there = None if named is None else RunDirectory.at(named)
+        begun = there is not None and there.configuration_path.exists()
+        mix = there.configuration().class_mix if there is not None and begun else _fitting_mix(data.train)
+        configuration = configuration.model_copy(update={"class_mix": mix})
+    directory = RunDirectory.at(named or default_out(configuration))
+    with showing(options.quiet) as progress:
+        data = prepared(data, configuration, directory, Preparation(progress, placeholder=dry_run))
     return Job(directory, configuration, data, runtime=options.runtime)
+
+
+def _fitting_mix(train: Samples) -> ClassMix:
+    return fitting_mix(train.labels, train.task.by_class)
 
 
 def _with_samples(configuration: Configuration, settings: RunSettings, samples: int) -> Configuration:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import tomli_w
-import torch
 from pydantic import ConfigDict, ValidationError, field_validator
 
 from moso import errors
 from moso.configuration.candidates import LEAST_PARTITIONS, undecided
+from moso.configuration.device import resolve_device
 from moso.configuration.fields import (
     CUSTOM,
     FORMAT,
@@ -25,8 +25,9 @@ from moso.configuration.fields import (
     ScoringFields,
     SelectionFields,
 )
+from moso.configuration.networks import check_networks, fitting_networks, retraining_recipe
 from moso.configuration.resolved_method import ResolvedMethod, all_needs, read_settings, resolve_method
-from moso.data.sources.registry import expected_task, fitting, has_vectors
+from moso.data.sources.registry import expected_task, has_vectors
 from moso.errors import unknown_name
 from moso.evaluation.baselines import BASELINES, FEWER_STEPS
 from moso.evidence.estimators import IN_RUN
@@ -34,6 +35,7 @@ from moso.evidence_kinds.label_free_embedding import INPUTS
 from moso.evidence_kinds.registry import about_classes, needed_kinds
 from moso.methods import Method, find_method, methods
 from moso.methods.auto import AUTO, CHOSEN
+from moso.models import Start
 from moso.scores import Score
 from moso.selection import Selector, check_ratio
 from moso.selection.share import parse_share
@@ -96,9 +98,9 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
         shortcuts = {name: values.pop(name) for name in _SHORTCUTS if name in values}
         dataset = str(values.get("dataset", "digits"))
         _settle_task(values, dataset)
-        model, recipe = fitting(dataset)
+        model, recipe = fitting_networks(values, dataset)
         values.setdefault("model", model)
-        if has_vectors(dataset):
+        if has_vectors(dataset) or values.get("embed"):
             values.setdefault("embedding", INPUTS)
         # A file with a format was written by a run and holds its whole recipe; the named recipe may have changed since.
         named = None if "format" in values else load_recipe(str(values.setdefault("recipe", recipe)))
@@ -108,6 +110,10 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
                 raise errors.SettingInvalid(f"[{stage}] must be a table of a recipe's settings, not {table!r}")
             start = getattr(named, stage) if named is not None else written_recipe(table, f"[{stage}]")
             changes = {**table, **{name: value for name, value in shortcuts.items() if name in _BOTH}}
+            if values.get("embed") and stage == "surrogate":
+                changes.pop("augmentation", None)  # it is for pictures, and surrogates see features
+            if stage == "retraining" and named is not None:
+                start = retraining_recipe(values, dataset) or start
             if stage == "retraining" and "retrain_epochs" in shortcuts:
                 changes["epochs"] = shortcuts["retrain_epochs"]
             values[stage] = start.changed(**changes)
@@ -122,7 +128,7 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
             values["baselines"] = ()
         if values.get("estimator") == IN_RUN:
             values.setdefault("time_steps", max(1, values["surrogate"].epochs - 1))
-        values["device"] = _device(str(values.get("device", "auto")))
+        values["device"] = resolve_device(str(values.get("device", "auto")))
         configuration = cls._validated(values)
         if every:
             configuration = configuration.model_copy(update={"methods": configuration.possible_methods()})
@@ -168,6 +174,7 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
         for name in self.baselines:
             if name not in BASELINES:
                 raise unknown_name("baseline", name, BASELINES)
+        check_networks(self)
         if self.estimator == IN_RUN:
             check_in_run(self.surrogate)
         if self.risk != "train" and self.estimator != "exact":
@@ -187,7 +194,7 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
         if self.rounds > 1 and (self.estimator == IN_RUN or self.shard_size or self.probes or AUTO in self.methods):
             raise errors.SettingsConflict(
                 f"rounds = {self.rounds}: later rounds score samples that were not trained on, one method at a time; "
-                "leave estimator 'in-run', --shard-size, --probes and --method auto out"
+                "leave estimator 'in-run', shard_size, probes and method 'auto' out"
             )
         if self.risk != "train" and self.probes:
             raise errors.SettingsConflict(
@@ -216,14 +223,23 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
             # `auto` chooses its selector itself.
             named = () if method == AUTO else self.selectors
             chosen += [(method, selector) for selector in (named or (self.selector_of(method),))]
-        baselines = [("random", "random"), ("random", "balanced")] if self.by_class else [("random", "random")]
+        mixed = [("random", self._by_class("balanced"))] if self.by_class else []
+        baselines = [("random", "random"), *mixed]
         return list(dict.fromkeys([*chosen, *baselines]))
 
     def selector_of(self, method: str | Method) -> str:
-        """Return the selector of a method; without classes, `top` replaces a selector that needs them."""
+        """Return the selector of a method; without classes, `top` replaces a selector that needs them.
+
+        On uneven classes `proportional` replaces `balanced` (`class_mix`).
+        """
         own = find_method(method) if isinstance(method, str) else method
         by_class = "labels" in own.find_selector().needed()
-        return "top" if by_class and not self.by_class and own.score is not None else own.selector
+        if by_class and not self.by_class and own.score is not None:
+            return "top"
+        return self._by_class(own.selector)
+
+    def _by_class(self, selector: str) -> str:
+        return "proportional" if selector == "balanced" and self.class_mix == "as-is" else selector
 
     def choice(
         self, method: str | Method, selector: str | Selector | None = None, score: Score | None = None
@@ -294,6 +310,16 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
         return found
 
     @property
+    def start(self) -> Start:
+        """The weights that the network of `model` starts from (with `embed`, that network), and what of it moves."""
+        return Start(self.pretrained, self.weights, self.train)
+
+    @property
+    def retrained_network(self) -> str:
+        """The name of the network that is retrained on kept samples."""
+        return self.retrain_model or (self.embed if self.prove == "network" else self.model)
+
+    @property
     def early_epoch(self) -> int:
         """The epoch after which early scores are computed; by default a tenth of training, at least 1."""
         return self.early_epochs or max(1, round(self.surrogate.epochs / 10))
@@ -339,38 +365,3 @@ def _settle_task(values: dict[str, Any], dataset: str) -> None:
     else:
         task = find_task(str(values["task"])) if "task" in values else expected_task(dataset)
         values |= {"task": task.name, "by_class": task.by_class}
-
-
-def _device(name: str) -> str:
-    if name == "auto":
-        if torch.cuda.is_available():
-            return "cuda"
-        return "mps" if torch.backends.mps.is_available() else "cpu"
-    _known_device(name)
-    return name
-
-
-def _known_device(name: str) -> torch.device:
-    try:
-        return torch.device(name)
-    except RuntimeError as problem:
-        raise errors.UnknownName(f"device {name!r} is not known; use cpu, cuda, cuda:1 or mps") from problem
-
-
-def available_device(name: str) -> torch.device:
-    """Return the device of this name if this machine has it.
-
-    The check is not part of `resolve`, because the machine that leads a run may lack the devices of its workers.
-
-    Raises:
-        MosoError: ``unknown-name``, ``device-unavailable``.
-
-    Example:
-        >>> available_device("cpu")
-        device(type='cpu')
-    """
-    device = _known_device(name)
-    there = {"cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}.get(device.type, 1)
-    if (device.index or 0) >= there:
-        raise errors.DeviceUnavailable(f"device {name!r} is not available on this machine")
-    return device

@@ -38,7 +38,24 @@ class NetworkFields(BaseModel):
 
     model: str = Field("convnet", description="network of the surrogates (see `moso models`)")
     retrain_model: str = Field("", description="network of the retrainings, if different")
+    pretrained: bool = Field(False, description="start from timm's own pretrained weights, from its cache or the hub")
+    weights: str = Field("", description="file of weights to start from: safetensors, or .pth of plain tensors")
+    train: str = Field("all", description="what of the network is trained: all, head or last:N (the last N blocks)")
+    trunk: Literal["once", "every"] = Field(
+        "once", description="a frozen trunk is computed once and kept, or in every pass over the data"
+    )
+    feature_views: int = Field(
+        0, ge=0, description="frozen trunk with augmentation: fixed augmented views to compute once; 0 for none"
+    )
+    embed: str = Field(
+        "", description="score and select on features of this network (as for --model), or on features:DIR"
+    )
+    embed_size: int | None = Field(None, ge=1, description="pixels that images are scaled to for --embed")
+    prove: Literal["head", "network"] = Field(
+        "head", description="with --embed, what is retrained: the head on features, or a network on the data itself"
+    )
     recipe: str = Field("quick", description="training recipe: a name or a TOML file")
+    retrain_recipe: str = Field("", description="recipe of the retrainings, if different")
     match: Literal["epochs", "steps"] = Field(
         "epochs", description="what retraining on fewer samples keeps equal: epochs or steps"
     )
@@ -100,7 +117,7 @@ class SelectionFields(BaseModel):
 
     methods: tuple[str, ...] = Field(("moso-rank",), description="pruning methods (see `moso methods`)")
     rounds: int = Field(
-        1, ge=1, description="rounds of training on what is kept, scoring all samples and dropping a part of the ratio"
+        1, ge=1, description="rounds of training on the kept samples, scoring all samples and dropping a part"
     )
     trial_share: float = Field(
         1.0, gt=0, le=1, description="auto: share of the retraining's epochs for which a candidate is tried"
@@ -109,6 +126,9 @@ class SelectionFields(BaseModel):
         (0.4, 0.6, 0.8), description="share of samples to remove, such as 0.4 or 40%; may be repeated"
     )
     selectors: tuple[str, ...] = Field((), description="how samples are chosen by score; by default each method's own")
+    class_mix: Literal["equal", "as-is"] = Field(
+        "equal", description="mix of classes that is kept: equal (balanced) or as-is (proportional)"
+    )
     min_per_class: int = Field(0, ge=0, description="samples that every class keeps at least, or all it has")
     settings: dict[str, dict[str, Any]] = Field(
         {}, description="NAME.SETTING=VALUE of a selector or score, such as coverage.cut=0.2; may be repeated"

@@ -31,6 +31,8 @@ class DataSet:
         clean_labels: Labels of the source, shape `[train]`, if they were replaced or made noisy.
         noisy: Which samples drew a new label at random, shape `[train]`; some drew their own label again.
         validation: Validation split, if there is one.
+        original: The data set that inputs were computed from, if they are features; its samples are the same, in the
+            same order.
     """
 
     name: str
@@ -39,6 +41,7 @@ class DataSet:
     clean_labels: NDArray[np.int64] | None = None
     noisy: NDArray[np.bool_] | None = None
     validation: Samples | None = None
+    original: "DataSet | None" = None
 
     @property
     def task(self) -> Task:
@@ -80,7 +83,8 @@ def open_dataset(
         task: Name of the task, if the answers fit several; by default the task of the source.
         resize: Side in pixels to which images are scaled and cropped.
         on_broken: `stop` raises an error for broken images, `skip` leaves them out with a warning.
-        labels: `FILE[:KEY]` with one label per sample of the source's training split; read before noise is added.
+        labels: `FILE[:KEY]` with labels of the source's training split, one per sample, or by id for some or all of
+            them; read before noise is added.
         label_noise: Share of the training samples, in [0, 1], that draw a new label.
         seed: Seed of the label noise.
         test_share: Share of each class, in [0, 1), that is held out by id if the source has no test split.
@@ -108,7 +112,7 @@ def open_dataset(
     # Every draw below is by id, and the splits use the source's labels, so replaced labels never move a sample between
     # splits.
     clean = source.labels
-    used = clean if labels is None else read_labels(labels, len(source), source.classes, source.ids)
+    used = clean if labels is None else read_labels(labels, len(source), source.classes, source.ids, clean)
     training = _Training(source, clean, used)
     if test is None and test_share > 0:
         training, test = training.hold_out(test_share, name, "test")

@@ -6,11 +6,12 @@
   file without a header. Values are class names; if one of them is not, all are class indices.
 - `.parquet`: KEY is the column, as for text; numbers are class indices, text is read as in text files.
 
-There is one label per sample, in the order of the data set. A table with a column `id` is matched by id instead, so its
-rows may be in any order.
+There is one label per sample, in the order of the data set. A table with a column `id` is matched by id instead: its
+rows may be in any order, and it may name some samples only (corrections); the others keep their labels.
 """
 
 import csv
+import warnings
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,7 +31,13 @@ from moso.tasks.classification import check_labels
 _Table = dict[str | None, list[Any]]
 
 
-def read_labels(spec: str, count: int, classes: Sequence[str], ids: pa.Array | None = None) -> NDArray[np.int64]:
+def read_labels(
+    spec: str,
+    count: int,
+    classes: Sequence[str],
+    ids: pa.Array | None = None,
+    own: NDArray[np.int64] | None = None,
+) -> NDArray[np.int64]:
     """Read the labels of a file as indices into `classes`.
 
     Args:
@@ -38,6 +45,8 @@ def read_labels(spec: str, count: int, classes: Sequence[str], ids: pa.Array | N
         count: Number of samples.
         classes: Names of the classes.
         ids: Ids of the samples, which the table's `id` column is matched against; without them that column is ignored.
+        own: Labels of the source, which samples keep that the table's `id` column does not name; without them, every
+            sample must be named.
 
     Returns:
         Class indices, shape `[count]`.
@@ -60,11 +69,21 @@ def read_labels(spec: str, count: int, classes: Sequence[str], ids: pa.Array | N
         array([1, 0])
     """
     file, key = _split_key(spec)
-    values = raw_labels(file, count, classes, ids, key)
+    values, own_ids = _read(file, key, classes)
+    some = own is not None and ids is not None and own_ids is not None
+    if not some:
+        values = _whole(file, values, own_ids, count, ids)
     try:
-        return check_labels(_as_numbers(values, classes), len(classes))
+        labels = check_labels(_as_numbers(values, classes), len(classes))
     except MosoError as problem:
         raise type(problem)(f"label file {file}: {problem}") from problem
+    if own is None or ids is None or own_ids is None:
+        return labels
+    changed = own.copy()
+    changed[_positions(file, own_ids, ids)] = labels
+    if len(labels) < count:
+        warnings.warn(f"label file {file} names {len(labels)} of {count} samples; the others keep theirs", stacklevel=2)
+    return changed
 
 
 def raw_labels(
@@ -93,6 +112,11 @@ def raw_labels(
         ['cat', 'dog']
     """
     values, own_ids = _read(file, key, classes)
+    return _whole(file, values, own_ids, count, ids)
+
+
+def _whole(file: Path, values: Array, own_ids: Array | None, count: int, ids: pa.Array | None) -> Array:
+    """Return one label per sample, in the order of the data set."""
     if values.ndim == 0 or len(values) != count:
         found = len(values) if values.ndim else "no"
         raise errors.LengthMismatch(f"label file {file} has {found} labels but the data set has {count} samples")
@@ -192,6 +216,20 @@ def _order(file: Path, own: Array, ids: pa.Array) -> NDArray[np.int64]:
             f"column id of label file {file} {found}; remove the column if rows are in the data's order"
         )
     return np.array(order, dtype=np.int64)
+
+
+def _positions(file: Path, own: Array, ids: pa.Array) -> NDArray[np.int64]:
+    """Return the position of the sample that each row of the file names."""
+    places = {str(value): place for place, value in enumerate(ids.to_pylist())}
+    named = [str(value) for value in own.tolist()]
+    strange = next((value for value in named if value not in places), None)
+    if strange is not None or len(set(named)) != len(named):
+        twice = next((value for value in named if named.count(value) > 1), "") if strange is None else ""
+        problem = f"names sample {twice!r} twice" if strange is None else f"names {strange!r}, which is no sample"
+        raise errors.SampleUnknown(
+            f"column id of label file {file} {problem}; ids are as in scores.parquet, such as {ids[0].as_py()!r}"
+        )
+    return np.array([places[value] for value in named], dtype=np.int64)
 
 
 def _is_number(text: str) -> bool:

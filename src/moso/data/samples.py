@@ -27,7 +27,7 @@ from moso.data.augment import Augmentation
 from moso.data.pair_view import PairView, network_inputs
 from moso.data.readers import MemoryReader, Reader, check_finite
 from moso.data.tokenizer import TextReader
-from moso.data.views import Collate, ItemView, Normalisation, StoredView, View, tree_bytes
+from moso.data.views import Collate, ItemView, Normalisation, StoredView, TurnView, View, tree_bytes
 from moso.randomness import generator, hashes, key
 from moso.tasks import Classification, Task
 from moso.tasks.task import Answers
@@ -154,6 +154,8 @@ class StoredSamples(_Answered):
         groups: Class indices that the user gave beside the answers, `[n]`.
         one_scale: Whether all numbers of an input are divided by one common deviation and not each by its own. The
             axes of a network's features differ in length because they differ in what they say.
+        augmented: Fixed augmented views of the inputs by name of the augmentation, where inputs are the outputs of a
+            frozen trunk; training takes one after the other, epoch by epoch.
 
     Example:
         >>> samples = StoredSamples.from_arrays(np.zeros((4, 1, 8, 8), dtype=np.uint8), [0, 1, 0, 1])
@@ -169,6 +171,7 @@ class StoredSamples(_Answered):
     target_normalisation: Normalisation = field(default_factory=Normalisation)
     groups: NDArray[np.int64] | None = None
     one_scale: bool = False
+    augmented: Mapping[str, tuple[Reader, ...]] = field(default_factory=dict)
 
     @classmethod
     def from_arrays(
@@ -239,6 +242,9 @@ class StoredSamples(_Answered):
                 f"augmentation {augmentation!r} moves pictures and not the answers of task {self.task.name!r}; "
                 "use augmentation 'none', or augment both in a dataset of your own"
             )
+        fixed = self.augmented.get(augmentation)
+        if fixed:
+            return TurnView(tuple(StoredView(one, self.answers, self.keys, self.normalisation) for one in fixed))
         return StoredView(self.reader, self.answers, self.keys, self.normalisation, augmentation, seed)
 
     def evaluation_view(self) -> View:
@@ -264,6 +270,7 @@ class StoredSamples(_Answered):
             ids=_taken_ids(self.ids, positions),
             targets=take(self.targets, positions),
             reader=self.reader.take(positions),
+            augmented={name: tuple(one.take(positions) for one in fixed) for name, fixed in self.augmented.items()},
             groups=None if self.groups is None else take(self.groups, positions),
         )
 

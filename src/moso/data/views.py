@@ -164,6 +164,28 @@ class StoredView:
 
 
 @dataclass(frozen=True)
+class TurnView:
+    """Fixed views of the same samples that take turns: epoch e is seen through view e modulo their number."""
+
+    views: tuple[StoredView, ...]
+
+    @property
+    def streamed(self) -> bool:
+        """Whether inputs are decoded when read, so that loader workers are worthwhile."""
+        return self.views[0].streamed
+
+    def __len__(self) -> int:
+        return len(self.views[0])
+
+    def __getitem__(self, position: int) -> tuple[torch.Tensor, Any]:
+        return self.views[0][position]
+
+    def batch(self, positions: NDArray[np.int64], epoch: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the inputs and answers at these positions, as the view of this epoch has them."""
+        return self.views[epoch % len(self.views)].batch(positions)
+
+
+@dataclass(frozen=True)
 class ItemView:
     """A view of the user's dataset; with a seed, its random draws are addressed by epoch and sample."""
 

@@ -107,6 +107,11 @@ class Embedder:
             )
         return _flat(seen[0], len(inputs), self.name)
 
+    def probe(self, samples: Samples) -> NDArray[np.float32]:
+        """Return the features of the first sample, `[1, width]`."""
+        first = [samples.text(0)] if self.reads_texts else self.view_of(samples).batch(np.arange(1))
+        return self.rows(first)
+
     def _scaled(self, pictures: torch.Tensor) -> torch.Tensor:
         if pictures.shape[1] == 1 and self.normalisation is not None:
             pictures = pictures.expand(-1, _CHANNELS, -1, -1)
@@ -126,10 +131,8 @@ class Embedder:
 
 def _flat(rows: torch.Tensor, count: int, name: str) -> NDArray[np.float32]:
     if not isinstance(rows, torch.Tensor) or rows.ndim < 2 or len(rows) != count:
-        found = tuple(rows.shape) if isinstance(rows, torch.Tensor) else type(rows).__name__
-        raise errors.ModelUnsuitable(
-            f"{name!r} gives {found} for {count} samples where one row of features was expected"
-        )
+        given = tuple(rows.shape) if isinstance(rows, torch.Tensor) else type(rows).__name__
+        raise errors.ModelUnsuitable(f"{name!r} gives {given} for {count} samples; expected one row of features each")
     if rows.ndim == 4:  # feature maps: channels come first
         rows = rows.mean((2, 3))
     elif rows.ndim == 3:
@@ -166,7 +169,7 @@ def find_embedder(
         return _for_texts(name, samples, start, device)
     shape, own, normalisation = tuple(samples.shape), None, None
     if len(shape) == 3:
-        own, normalisation = _trained_with(name, start)
+        own, normalisation = trained_with(name, start)
         if side is None and own is not None:
             side = own // 2 if max(shape[1:]) <= _SMALL else own
         channels = _CHANNELS if normalisation is not None and shape[0] == 1 else shape[0]
@@ -190,8 +193,17 @@ def _for_texts(name: str, samples: Samples, start: Start, device: str) -> Embedd
     return Embedder(name, module.to(device).eval(), classifier_head(module)[1], start=start)
 
 
-def _trained_with(name: str, start: Start) -> tuple[int | None, Normalisation | None]:
-    """Return the side of pictures and the normalisation that a network's pretrained weights expect, if known."""
+def trained_with(name: str, start: Start) -> tuple[int | None, Normalisation | None]:
+    """Return the side of pictures and the normalisation that a network's pretrained weights expect, if known.
+
+    Args:
+        name: Name of the network.
+        start: Its weights; random ones expect nothing.
+
+    Example:
+        >>> trained_with("resnet18", FROM_SCRATCH)
+        (None, None)
+    """
     if start.is_from_scratch:
         return None, None
     of_timm = timm_name(name)

@@ -14,8 +14,9 @@ from torch.optim import Optimizer
 
 from moso import errors
 from moso.errors import MosoError
+from moso.evidence.recordable import check_optimizers, recordable_network
 from moso.evidence.steps import Sampling, sample_steps
-from moso.evidence.trajectory import Trajectory, as_network, point_path, uncompiled_name, write_state
+from moso.evidence.trajectory import Trajectory, point_path, uncompiled_name, write_state
 from moso.evidence.unmoved import Unmoved
 from moso.evidence.updates import (
     Unread,
@@ -179,8 +180,8 @@ class Recorder:
             raise errors.RecorderMisused(
                 "this recorder is attached already; call remove() on the object that attach returned first"
             )
-        network, found = _network(model), [inner_optimizer(optimizer) for optimizer in optimizers]
-        _check_optimizers(network, found)
+        network, found = recordable_network(model), [inner_optimizer(optimizer) for optimizer in optimizers]
+        check_optimizers(network, found)
         self._unread.remove()
         self._attached_once = True
         self._this_step = {}
@@ -202,10 +203,10 @@ class Recorder:
                 "this recorder was attached and sees every update itself; take Recorder.step out of the loop, and "
                 "after remove() attach it again"
             )
-        network, inner = _network(model), inner_optimizer(optimizer)
+        network, inner = recordable_network(model), inner_optimizer(optimizer)
         updates, rates = self._unread.take(inner)
         if inner not in self._given:
-            _check_optimizers(network, [inner])
+            check_optimizers(network, [inner])
             missed = self._unread.missed(inner)
             if missed and self.done == 0:
                 raise errors.RecorderMisused(
@@ -251,7 +252,7 @@ class Recorder:
         if (
             step in self.planned
         ):  # asked first: walking through all modules costs as much as an update of a small network
-            self._write(_network(model), [(rate, list(parameters))], {id(one) for one in parameters}, epoch)
+            self._write(recordable_network(model), [(rate, list(parameters))], {id(one) for one in parameters}, epoch)
 
     def _updated(self, optimizer: Optimizer, again: bool) -> None:
         """Handle an update of an attached optimiser."""
@@ -363,43 +364,3 @@ class Recorder:
                 f"moso.Trajectory.open(folder, total_steps={self.done})"
             )
         return Trajectory.open(self.folder)
-
-
-def _network(model: object) -> nn.Module:
-    if not isinstance(model, nn.Module):
-        raise errors.WrongType(
-            f"{type(model).__name__} is not a torch.nn.Module; write (model, optimizer), in this order"
-        )
-    network = as_network(model)
-    # FSDP, tensor parallelism, ZeRO: no process holds a whole parameter, and gathering one takes all processes.
-    sharded = [name for name, one in network.named_parameters() if hasattr(one, "full_tensor") or hasattr(one, "ds_id")]
-    if sharded or any(type(module).__name__ == "FullyShardedDataParallel" for module in network.modules()):
-        raise errors.RecorderMisused(
-            f"the parameters of this {type(network).__name__} are spread over processes, which the recorder does not "
-            "collect; save whole checkpoints yourself and score them as (state_dict, learning_rate)"
-        )
-    return network
-
-
-def _check_optimizers(network: nn.Module, optimizers: Sequence[Optimizer]) -> None:
-    """Refuse optimisers that move no parameter of the network, or that share parameters."""
-    if not optimizers:
-        raise errors.RecorderMisused("no optimiser was given; write attach(model, optimizer)")
-    if len(set(optimizers)) < len(optimizers):
-        raise errors.RecorderMisused(f"the same {type(optimizers[0]).__name__} was given twice")
-    names = {id(parameter): name for name, parameter in network.named_parameters()}
-    seen: set[int] = set()
-    for optimizer in optimizers:
-        own = parameters_of([optimizer]) & names.keys()
-        if not own:
-            raise errors.RecorderMisused(
-                f"{type(optimizer).__name__} moves no parameter of this {type(network).__name__}; "
-                "give the model that is trained, not a copy, and make the optimiser from its parameters"
-            )
-        shared = sorted(names[one] for one in own & seen)
-        if shared:
-            raise errors.RecorderMisused(
-                f"{shared[0]} is in two of the optimisers, so its learning rate is not certain; attach one, "
-                "remove() it when the other takes over, and attach that"
-            )
-        seen |= own

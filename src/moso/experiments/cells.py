@@ -23,6 +23,7 @@ from moso.experiments.declaration import Arm, Contender
 from moso.experiments.derived import DERIVED, derived_choice
 from moso.experiments.places import place_of
 from moso.experiments.results import key_of
+from moso.methods.auto import AUTO
 from moso.results.retrainings import Retraining
 
 # The settings in the keys of methods with surrogates, fixed when the first keys were made: keys must stay stable.
@@ -72,7 +73,7 @@ def cells_of(arms: Sequence[Arm], seeds: int | None = None) -> list[Cell]:
 def _cells(arm: Arm, seeds: int) -> Iterator[Cell]:
     for seed in range(seeds):
         configuration = pipeline(arm, seed)
-        network = arm.network or configuration.model
+        network = arm.network or configuration.retrained_network
         about = network, configuration.recipe, configuration.match
         for ratio in arm.ratios:
             for contender in arm.contenders:
@@ -115,7 +116,9 @@ def resolved(configuration: Configuration, contender: Contender) -> ResolvedMeth
     Raises:
         MethodImpossible: The method cannot be part of such a run.
     """
-    if contender.method in DERIVED:
+    if contender.method == AUTO:
+        choice = configuration.choice(AUTO)
+    elif contender.method in DERIVED:
         choice = derived_choice(configuration, contender)
     else:
         selector = contender.selector or configuration.selector_of(contender.method)
@@ -145,11 +148,14 @@ def deciding(
         found["match"] = r.match
     if choice is None:
         return found
-    found |= {"selector": r.selector, "parameters": r.parameters, "score": choice.score_settings.model_dump()}
+    found |= {"selector": r.selector, "parameters": r.parameters, "score": choice.score_settings.identity()}
+    if choice.method == AUTO:
+        found["trial_share"] = c.trial_share
     needs = choice.needs()
     kinds = needed_kinds(needs)
     if any(kind.network != "none" for kind in kinds):
         found |= {"model": c.model, "surrogate": stated(c.surrogate)}
+        found |= {"embed": c.embed} if c.embed else {}
     if needs_surrogates(needs):
         found |= {"selection": r.parameters} if r.parameters != Retraining.parameters else {}
         found |= {name: getattr(c, name) for name in _OF_SURROGATES}

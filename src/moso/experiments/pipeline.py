@@ -15,6 +15,7 @@ from typing import Any
 from moso import errors
 from moso.analysis.costs import method_costs
 from moso.configuration import Configuration
+from moso.configuration.networks import GIVEN_FEATURES
 from moso.configuration.resolved_method import ResolvedMethod
 from moso.evaluation.detection import detection
 from moso.evaluation.label_suspects import suspicion
@@ -25,6 +26,7 @@ from moso.experiments.derived import DERIVED, write_derived
 from moso.experiments.places import find_data, place_of
 from moso.experiments.provenance import stamp
 from moso.experiments.results import Row
+from moso.methods.auto import AUTO
 from moso.results.reading import Run
 from moso.results.retrainings import retraining_path
 from moso.results.score_files import read_scores
@@ -136,6 +138,9 @@ def open_job(data: str, configuration: Configuration, root: Path, out: Path, run
     """
     found = find_data(data, root, out)
     here = configuration.model_copy(update={"dataset": found.dataset, "labels": found.labels})
+    if configuration.embed:
+        features = find_data(configuration.embed.removeprefix(GIVEN_FEATURES), root, out)
+        here = here.model_copy(update={"embed": features.dataset})
     job = Job.open(out / directory_name(data, configuration), here, runtime)
     held_out = 0 if job.data.validation is None else len(job.data.validation)
     place, sizes = place_of(data), (len(job.data.train) + held_out, 0 if job.data.test is None else len(job.data.test))
@@ -159,7 +164,8 @@ def _prepare(job: Job, cells: Sequence[Cell], executor: Paced) -> None:
         return
     everything = list(choices.values())
     train_stage(job, executor, everything)
-    score_stage(job, executor, everything)
+    of_auto = {ratio: None for name, own in ratios.items() if name[0] == AUTO for ratio in own}
+    score_stage(job, executor, everything, list(of_auto))
     for choice in everything:
         if choice.method in DERIVED:
             executor.check()

@@ -1,8 +1,10 @@
 """Export as a folder of images: `train/CLASS/IMAGE`, and `val/CLASS/IMAGE` for the test split.
 
 Samples of an image folder keep their path, so their ids stay the same; a sample whose label was changed goes to the
-folder of the class that it was trained as. A class whose name is not valid as a folder name gets a safe folder name,
-and `words.txt` maps the folder to the class name. Readers number classes in the order of the folder names.
+folder of the class that it was trained as. A class whose name is not valid as a folder name gets a safe folder name.
+Readers number classes in the order of the folder names: where that is not the order of the classes, all folders get the
+index of the class in front, and a class of which nothing is kept gets an empty folder, which readers refuse instead of
+shifting the indices of the others. `words.txt` maps folders to class names, `classes.txt` lists all names by index.
 """
 
 import re
@@ -44,6 +46,10 @@ def write_image_folder(splits: Mapping[str, Split], root: Path, link: bool, prog
         )
     folders = class_folders(train.samples.classes, train.originals)
     _write_words(root / "words.txt", folders, train.samples.classes)
+    names = (" ".join(name.splitlines()) for name in train.samples.classes)
+    (root / "classes.txt").write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
+    for folder in folders:
+        (root / _FOLDERS["train"] / folder).mkdir(parents=True, exist_ok=True)
     total, done = sum(len(split.positions) for split in splits.values()), 0
     for name, split in splits.items():
         place = root / _FOLDERS[name]
@@ -60,7 +66,11 @@ def write_image_folder(splits: Mapping[str, Split], root: Path, link: bool, prog
 
 
 def class_folders(classes: Sequence[str], originals: Originals) -> list[str]:
-    """Return one folder name per class: the folder of its images in the source, or a safe form of the class name."""
+    """Return one folder name per class, in the order of classes when sorted.
+
+    The name is the folder of the class's images in the source, or a safe form of the class name; with the index of the
+    class in front if names alone would sort otherwise.
+    """
     own: dict[int, str] = {}
     if isinstance(originals.samples.reader, EncodedReader) and pa.types.is_string(originals.samples.ids.type):
         for sample_id, label in zip(originals.samples.ids.to_pylist(), originals.samples.labels.tolist(), strict=True):
@@ -73,6 +83,9 @@ def class_folders(classes: Sequence[str], originals: Originals) -> list[str]:
             folder = f"{folder}-{label}"
         taken.add(folder.casefold())
         found.append(folder)
+    if found != sorted(found):
+        width = len(str(len(found) - 1))
+        return [f"{label:0{width}}-{folder}" for label, folder in enumerate(found)]
     return found
 
 

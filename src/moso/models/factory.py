@@ -53,7 +53,7 @@ def from_factory(
     if pretrained:
         if "pretrained" not in inspect.signature(factory).parameters:
             raise errors.SettingsConflict(
-                f"the factory '{name}' takes no argument pretrained=; leave --pretrained out if it loads its own weights"
+                f"the factory '{name}' takes no argument pretrained=; leave --pretrained out if it loads weights itself"
             )
         arguments["pretrained"] = True
     try:

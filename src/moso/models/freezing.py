@@ -77,8 +77,13 @@ def hold_frozen(model: nn.Module) -> None:
         own = list(module.parameters())
         if own and not any(parameter.requires_grad for parameter in own):
             for inner in module.modules():
-                if _stay_in_evaluation not in inner._forward_pre_hooks.values():
+                if not is_held(inner):
                     inner.register_forward_pre_hook(_stay_in_evaluation)
+
+
+def is_held(module: nn.Module) -> bool:
+    """Return whether `hold_frozen` keeps a module in evaluation mode."""
+    return _stay_in_evaluation in module._forward_pre_hooks.values()
 
 
 def _stay_in_evaluation(module: nn.Module, arguments: Any) -> None:

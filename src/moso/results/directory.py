@@ -26,6 +26,8 @@ from moso.version import __version__
 WATCH_SECONDS = 2.0
 FAR_WATCH_SECONDS = 10.0
 _SIGNS = "state/running"
+# Folders of features, which are computed before a run begins.
+PREPARED = ("embedding", "trunk")
 
 
 @dataclass(frozen=True)
@@ -172,19 +174,29 @@ class RunDirectory:
         Raises:
             MosoError: ``not-a-run`` if the folder holds other files; ``run-differs``.
         """
+        self.check(configuration)
+        if not self.configuration_path.exists() or self.configuration().difference(configuration):
+            write_text(self.configuration_path, configuration.to_toml())
+
+    def check(self, configuration: Configuration) -> None:
+        """Refuse a folder that holds other files, or a run of another configuration.
+
+        Raises:
+            MosoError: ``not-a-run``, ``run-differs``.
+        """
         if not self.configuration_path.exists():
-            foreign = [path.name for path in self.root.iterdir() if path.name != NAME and TEMPORARY not in path.name]
+            foreign = [
+                path.name
+                for path in self.root.iterdir()
+                if path.name not in (NAME, *PREPARED) and TEMPORARY not in path.name
+            ]
             if foreign:
                 raise errors.NotARun(
                     f"{self} is not empty and not a run directory (it holds {foreign[0]}); use another directory (out)"
                 )
-            write_text(self.configuration_path, configuration.to_toml())
             return
-        found = self.configuration()
-        different = found.difference(configuration)
-        if different == ["tolerance"]:  # decides no file of the run, only what is said of them
-            write_text(self.configuration_path, configuration.to_toml())
-        elif different:
+        different = self.configuration().difference(configuration)
+        if different and different != ["tolerance"]:  # decides no file of the run, only what is said of them
             raise errors.RunDiffers(
                 f"{self} holds a run of another configuration ({', '.join(different)} differ); "
                 "use another directory (out), or delete it"

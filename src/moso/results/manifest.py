@@ -41,6 +41,7 @@ class PrunedNote(TypedDict):
         score: Name of the score; None for methods without one.
         temporary: Whether the run lies in a temporary folder.
         data: Fingerprint of the data as it was given.
+        augmented: Whether the data augments by itself, so that its content is not part of the fingerprint.
         label: Name of the column or entry of the labels, if the user named one.
         items: Whether items were taken as the dataset gives them.
     """
@@ -51,6 +52,7 @@ class PrunedNote(TypedDict):
     ratio: float
     temporary: bool
     data: str
+    augmented: bool
     label: str | None
     items: bool
 

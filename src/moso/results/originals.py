@@ -11,7 +11,6 @@ from PIL import Image
 
 from moso import errors
 from moso.configuration import CUSTOM, Configuration
-from moso.data.dataset import DataSet, open_dataset
 from moso.data.images import EncodedReader
 from moso.data.samples import StoredSamples
 from moso.data.sources.features import original_name
@@ -77,21 +76,3 @@ class Originals:
         """Return the file or the bytes that a sample is decoded from, or None if it is not encoded."""
         reader = self.samples.reader
         return reader.encoded(self.position(sample_id)) if isinstance(reader, EncodedReader) else None
-
-
-def load_data(configuration: Configuration) -> DataSet:
-    """Open the data set of a configuration."""
-    c = configuration
-    return open_dataset(
-        c.dataset,
-        task=c.task,
-        resize=c.resize,
-        on_broken=c.on_broken,
-        labels=c.labels,
-        label_noise=c.label_noise,
-        seed=c.seed,
-        test_share=c.test_share,
-        memory_limit=c.memory_limit_bytes,
-        validation=c.validation,
-        validation_share=c.validation_share,
-    )

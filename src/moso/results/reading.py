@@ -23,11 +23,11 @@ from moso.evidence.layout import part_name
 from moso.evidence_kinds.reference_features import FEATURES
 from moso.evidence_kinds.training_dynamics import DYNAMICS
 from moso.methods import methods
-from moso.models import build_model
+from moso.models import Start, build_model
 from moso.results.directory import RunDirectory
 from moso.results.manifest import Manifest
-from moso.results.originals import load_data
 from moso.results.retrainings import all_retrainings
+from moso.results.run_data import is_cut, load_data, rest_network
 from moso.results.score_files import read_scores
 from moso.results.selections import Selection, all_selections, read_selection
 from moso.tasks import Task, noted_task
@@ -73,7 +73,7 @@ class Run:
             raise errors.DataInMemory(
                 f"{self.directory} was made from data in memory, which only its maker can open again"
             )
-        return load_data(self.configuration)
+        return load_data(self.configuration, self.directory)
 
     @property
     def manifest(self) -> Manifest:
@@ -88,20 +88,20 @@ class Run:
     def build_model(self, seed: int | None = None) -> nn.Module:
         """Build a network of the surrogate's architecture with the initial weights `w_0` of a seed.
 
+        Where a frozen trunk was computed once, the network is what comes after it, as `dataset` gives its outputs.
+
         Raises:
             MosoError: ``data-in-memory`` if the run was made with a network given as a function.
         """
         if self.configuration.model == CUSTOM:
             raise errors.DataInMemory(f"{self.directory} was made with a network of its maker's own; build it yourself")
-        data = self.manifest["dataset"]
-        seed = self.configuration.seed if seed is None else seed
-        return build_model(
-            self.configuration.model,
-            tuple(data["shape"]),
-            self.task.outputs,
-            seed,
-            vocabulary=data["vocabulary"],
-        )
+        data, c = self.manifest["dataset"], self.configuration
+        seed = c.seed if seed is None else seed
+        original = self._data.original if is_cut(self.directory) else None
+        shape = tuple(data["shape"]) if original is None else original.train.shape
+        start = Start() if c.embed else c.start
+        model = build_model(c.model, shape, self.task.outputs, seed, vocabulary=data["vocabulary"], start=start)
+        return model if original is None else rest_network(model, original)
 
     def samples(self, split: Literal["train", "test"] = "train") -> Samples:
         """Return the samples of a split: ids, labels, class names, images.

@@ -12,7 +12,7 @@ from torch import nn
 
 from moso import errors
 from moso.configuration import Configuration
-from moso.configuration.configuration import available_device
+from moso.configuration.device import available_device
 from moso.data.dataset import DataSet
 from moso.data.partitions import partition
 from moso.evaluation.metrics import measured
@@ -20,9 +20,9 @@ from moso.evidence import Estimator, ParameterFilter, sample_steps
 from moso.evidence.estimators import IN_RUN
 from moso.evidence_kinds.registry import needs_surrogates
 from moso.gradients import Loss, Risk, SampleRisk
-from moso.models import build_model, classifier_head
+from moso.models import FROM_SCRATCH, build_model, classifier_head
 from moso.results.directory import RunDirectory
-from moso.results.originals import load_data
+from moso.results.run_data import full_network, load_data, rest_network
 from moso.run.resolved_view import resolved_view
 from moso.selection import kept_count
 from moso.selection.minimum import guaranteed_counts
@@ -98,7 +98,7 @@ class Job:
         """
         directory = RunDirectory(place) if isinstance(place, Path) else place
         configuration = configuration or directory.configuration()
-        data, mask = load_data(configuration), directory.root / TRAINED_ON
+        data, mask = load_data(configuration, directory), directory.root / TRAINED_ON
         trained_on = np.load(mask, allow_pickle=False) if mask.exists() else None
         return cls(directory, configuration, data, runtime=runtime or Runtime(), trained_on=trained_on)
 
@@ -118,11 +118,23 @@ class Job:
 
     def built(self, seed: int, network: str = "") -> nn.Module:
         """Return the network of `model` without moving it to the device, which a machine that only leads may lack."""
+        c, original = self.configuration, self.data.original
+        if not network or network == c.model:
+            if c.embed or original is None:
+                return full_network(c, self.data, seed, self.build)
+            return rest_network(full_network(c, original, seed, self.build), original)
         if self.build is not None:
             return self.build(seed)
-        name, train = network or self.configuration.model, self.data.train
+        train, start = self.proof.train, c.start if network == c.embed else FROM_SCRATCH
         self.task.check_outputs()
-        return build_model(name, train.shape, self.task.outputs, seed, vocabulary=train.vocabulary)
+        return build_model(network, train.shape, self.task.outputs, seed, vocabulary=train.vocabulary, start=start)
+
+    @property
+    def proof(self) -> DataSet:
+        """The data that networks are retrained on: features, or the data they were computed from."""
+        c, original = self.configuration, self.data.original
+        elsewhere = c.prove == "network" if c.embed else c.retrained_network != c.model
+        return self.data if original is None or not elsewhere else original
 
     @property
     def task(self) -> Task:
@@ -146,7 +158,7 @@ class Job:
             case "validation":
                 if self.data.validation is None:
                     raise errors.SettingMissing(
-                        "risk 'validation' needs validation data: give moso.prune a validation_set=, and moso run a name "
+                        "risk 'validation' needs validation data: give moso.prune a validation_set, moso run a name "
                         "(validation) or a share of the training data to hold out (validation_share)"
                     )
                 view, count = self.data.validation.evaluation_view(), len(self.data.validation)
@@ -178,9 +190,18 @@ class Job:
         parts = self.partitions(seed)
         return parts if self.trained_on is None else [part[self.trained_on[part]] for part in parts]
 
-    def training_data(self, recipe: TrainingRecipe, positions: NDArray[np.int64], seed: int) -> TrainingData:
-        """Return the training view of these positions, augmented as the recipe says."""
-        train = self.data.train
+    def training_data(
+        self, recipe: TrainingRecipe, positions: NDArray[np.int64], seed: int, *, proof: bool = False
+    ) -> TrainingData:
+        """Return the training view of these positions, augmented as the recipe says.
+
+        Args:
+            recipe: The recipe of the training.
+            positions: Positions of the samples.
+            seed: Seed of the augmentation.
+            proof: Whether the training is a retraining, which may be on other inputs.
+        """
+        train = (self.proof if proof else self.data).train
         return TrainingData(train.training_view(recipe.augmentation, seed), positions, train.keys)
 
     def total_steps(self, positions: NDArray[np.int64]) -> int:
@@ -237,11 +258,11 @@ class Job:
         for seed in c.all_seeds() if surrogates else ():
             for positions in self.trained(seed):
                 self.time_steps(positions, seed)
-        for recipe in (c.surrogate, c.retraining):
+        for recipe, proof in ((c.surrogate, False), (c.retraining, True)):
             # Augment one batch, so that an augmentation that does not fit the inputs fails now.
-            self.training_data(recipe, np.arange(1), c.seed).view.batch(np.arange(1))
+            self.training_data(recipe, np.arange(1), c.seed, proof=proof).view.batch(np.arange(1))
         self.built(c.seed)
-        retrained, test = self.built(c.seed, c.retrain_model), self.data.test
+        retrained, test = self.built(c.seed, c.retrained_network), self.proof.test
         if test is not None:
             measured(retrained, test.evaluation_view(), np.arange(min(2, len(test))), self.metric)
         for ratio in c.ratios:

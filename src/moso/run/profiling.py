@@ -44,6 +44,20 @@ def record_cost(directory: RunDirectory, what: str, piece: str) -> Iterator[None
         yield
 
 
+def resident_memory() -> int | None:
+    """Return the bytes of memory that this process holds; None where the system does not say.
+
+    Example:
+        >>> found = resident_memory()
+        >>> found is None or found > 1_000_000
+        True
+    """
+    try:
+        return _resident("VmRSS")
+    except (OSError, ValueError):
+        return None
+
+
 def _reset_peak() -> int | None:
     try:
         _RESET.write_text("5")

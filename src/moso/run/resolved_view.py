@@ -14,6 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from moso.configuration import Configuration
 from moso.evidence.estimators import IN_RUN
 from moso.evidence_kinds.registry import needed_kinds
+from moso.models.freezing import is_held
 
 View = Literal["evaluation", "training"]
 
@@ -34,7 +35,7 @@ def resolved_view(configuration: Configuration, network: Callable[[], nn.Module]
     if not at_steps or configuration.estimator == IN_RUN or configuration.shard_size:
         return "evaluation", ""
     augmented = configuration.surrogate.augmentation != "none"
-    normed = any(isinstance(module, _BatchNorm) for module in network().modules())
+    normed = any(isinstance(module, _BatchNorm) and not is_held(module) for module in network().modules())
     why = " and ".join(
         [*(["the network has batch-norm"] if normed else []), *(["samples are augmented"] if augmented else [])]
     )

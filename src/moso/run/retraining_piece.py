@@ -44,7 +44,7 @@ class Retrain(Piece):
         if self.is_complete(job):
             return
         own, recipe = self.retraining, job.configuration.retraining
-        everything = job.training_data(recipe, np.arange(len(job.data.train)), own.seed)
+        everything = job.training_data(recipe, np.arange(len(job.data.train)), own.seed, proof=True)
         data, samples = _retraining_data(job, own, everything)
         total = recipe.epochs * everything.steps_per_epoch(recipe.batch_size) if own.match == "steps" else None
         if own.method == FEWER_STEPS:
@@ -68,7 +68,7 @@ class Retrain(Piece):
 
 
 def _tested(job: Job, model: nn.Module) -> RetrainingRow:
-    test = job.data.test
+    test = job.proof.test
     assert test is not None, "the evaluate stage refuses data without a test split"
     view, metric, everything = test.evaluation_view(), job.metric, np.arange(len(test))
     values = measured(model, view, everything, metric, loader_workers=job.runtime.loader_workers)

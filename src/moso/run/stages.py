@@ -72,6 +72,8 @@ def begin(job: Job) -> None:
         fingerprint["test"] = job.data.test.fingerprint()
     if job.data.validation is not None:
         fingerprint["validation"] = job.data.validation.fingerprint()
+    if job.data.original is not None:
+        fingerprint["original"] = job.data.original.train.fingerprint()
     before = job.directory.manifest().get("dataset")
     if before is not None and before["fingerprint"] != fingerprint:
         raise errors.DataChanged(
@@ -118,13 +120,14 @@ def train_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = ()) ->
     _train(job, executor, all_needs(find_choices(job, choices)))
 
 
-def score_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = ()) -> None:
+def score_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = (), ratios: Sequence[float] = ()) -> None:
     """Collect the evidence that these choices need and write their scores for all seeds.
 
     Args:
         job: The job of the run.
         executor: Runs the pieces.
         choices: Methods and selectors; none stands for those of the run.
+        ratios: Shares of samples to remove at which `auto` tries candidates; none stands for those of the run.
     """
     chosen = find_choices(job, choices)
     gather(job, executor, all_needs(chosen))
@@ -134,7 +137,7 @@ def score_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = ()) ->
         if goes_in_rounds(job, choice):
             _later_rounds(job, executor, choice)
     if any(choice.method == AUTO for choice in chosen):
-        choose_methods(job, partial(_perform, job, executor, "score"), job.configuration.ratios)
+        choose_methods(job, partial(_perform, job, executor, "score"), ratios or job.configuration.ratios)
         job.directory.push()
 
 
@@ -280,17 +283,17 @@ def evaluation_pieces(job: Job, choices: Sequence[Chosen] = (), ratios: Sequence
     c, chosen = job.configuration, find_choices(job, choices)
     retrainings = []
     for seed in c.all_seeds():
-        network = c.retrain_model or c.model
-        retrainings.append(Retraining(FULL, "none", 0.0, seed, network, c.recipe, c.match))
+        network, recipe = c.retrained_network, c.retrain_recipe or c.recipe
+        retrainings.append(Retraining(FULL, "none", 0.0, seed, network, recipe, c.match))
         for choice in chosen:
             name = choice.selector.name
             retrainings += [
-                Retraining(choice.method, name, ratio, seed, network, c.recipe, c.match, choice.parameters)
+                Retraining(choice.method, name, ratio, seed, network, recipe, c.match, choice.parameters)
                 for ratio in ratios_of(job, choice, ratios)
             ]
         for ratio in ratios or c.ratios:
             retrainings += [
-                Retraining(name, "none", ratio, seed, network, c.recipe, c.match) for name in c.retrained_baselines()
+                Retraining(name, "none", ratio, seed, network, recipe, c.match) for name in c.retrained_baselines()
             ]
     # The longest first, so that the other workers do not idle at the end while one finishes a long retraining.
     retrainings.sort(key=lambda retraining: retraining.ratio)

@@ -31,6 +31,8 @@ Weights = Literal["equal", "late", "agreement"]
 class RankSettings(Settings):
     """Settings of `moso-rank`: the weights of the time steps."""
 
+    later = frozenset({"weights"})
+
     weights: Weights = Field(
         "equal", description="time steps weigh alike, only the last third counts, or those that agree with others more"
     )

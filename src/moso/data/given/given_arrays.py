@@ -65,30 +65,32 @@ def from_pair(data: Sequence[Any]) -> Given:
     )
 
 
-def from_columns(data: Mapping[str, Any], label: str | None = None) -> Given:
+def from_columns(data: Mapping[str, Any], label: str | None = None, columns: Sequence[str] = ()) -> Given:
     """Return a dictionary of columns of equal length, of which one holds the answers.
 
     Args:
         data: Columns by name.
         label: Name of the column of answers; by default the first of the usual names.
+        columns: The columns of an input, in order; by default all others.
 
     Raises:
-        ColumnMissing: No column can be the answers.
+        ColumnMissing: No column can be the answers, or one of `columns` is missing.
         LengthMismatch: The columns have different lengths.
         WrongType: The other columns cannot be read as inputs.
     """
     check_lengths(data)
     name = label_name(list(data), label, "the dictionary")
-    others = {column: values for column, values in data.items() if column != name}
+    used = [label_name(list(data), column, "the dictionary") for column in columns]
+    others = {column: data[column] for column in used or data if column != name}
     if not others:
         raise errors.ColumnMissing(f"the dictionary has no column to learn from beside {name!r}")
     inputs = next(iter(others.values()))
     if len(others) > 1:
-        columns = [np.asarray(plain(values)) for values in others.values()]
-        odd = [one for one, values in zip(others, columns, strict=True) if values.dtype.kind not in "iufb"]
+        arrays = [np.asarray(plain(values)) for values in others.values()]
+        odd = [one for one, values in zip(others, arrays, strict=True) if values.dtype.kind not in "iufb"]
         if odd:
             raise errors.WrongType(f"column {odd[0]!r} of the dictionary holds no numbers; leave it out or encode it")
-        inputs = np.concatenate([values.reshape(len(values), -1).astype(np.float32) for values in columns], axis=1)
+        inputs = np.concatenate([values.reshape(len(values), -1).astype(np.float32) for values in arrays], axis=1)
     pair = from_pair((inputs, data[name]))
     return Given(
         "a dictionary of columns",
@@ -97,6 +99,7 @@ def from_columns(data: Mapping[str, Any], label: str | None = None) -> Given:
         lambda kept: {column: take_rows(values, kept) for column, values in data.items()},
         pair.answers,
         reader=pair.reader,
+        columns=tuple(others),
         trained_as_given=pair.trained_as_given,
     )
 

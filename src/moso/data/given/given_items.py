@@ -43,21 +43,23 @@ def from_items(
             return dataset.select(kept.tolist())
         return Subset(dataset, kept.tolist())
 
-    names = getattr(dataset, "classes", ())
     return Given(
         f"a dataset of type {type(dataset).__name__}",
         len(dataset),
         dataset,
         take,
         answers,
-        _class_names(dataset, names, answers),
+        _class_names(dataset, answers),
         pairs=isinstance(first, tuple | list),
         trained_as_given=not has_pictures(first),
     )
 
 
-def _class_names(dataset: Any, names: Any, answers: list[Any] | None) -> tuple[str, ...]:
+def _class_names(dataset: Any, answers: list[Any] | None) -> tuple[str, ...]:
     """Return the names that torchvision's datasets have for their class numbers, if there is one for every number."""
+    while isinstance(dataset, Subset):
+        dataset = dataset.dataset
+    names = getattr(dataset, "classes", ())
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names) or not answers:
         return ()
     whole = all(isinstance(one, int) and 0 <= one < len(names) for one in answers)

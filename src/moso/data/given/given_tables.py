@@ -1,6 +1,6 @@
 """Tables: pandas and polars frames, and Hugging Face datasets without a transform; columns are inputs and labels."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from moso.data.given.given import Given, Positions
 from moso.data.given.given_arrays import LABEL_NAMES, Rows, label_name
 from moso.data.images import BrokenImageError, EncodedReader
 from moso.data.readers import MemoryReader, Reader
-from moso.data.sources.tables import class_names, features_of, image_columns, image_reader, is_numeric
+from moso.data.sources.tables import class_names, features_of, holds_images, image_columns, image_reader, is_numeric
 from moso.data.tokenizer import TextReader
 
 _ROW_NAMES = ("id", "idx", "index", "__index_level_0__")
@@ -32,7 +32,7 @@ def is_hugging_face(data: Any) -> bool:
     )
 
 
-def from_frame(frame: Any, label: str | None = None) -> Given:
+def from_frame(frame: Any, label: str | None = None, columns: Sequence[str] = ()) -> Given:
     """Return a pandas or polars frame: one column is the label, the others are numbers or one column of texts.
 
     Raises:
@@ -49,10 +49,10 @@ def from_frame(frame: Any, label: str | None = None) -> Given:
     def take(kept: Positions) -> Any:
         return frame.iloc[kept] if pandas else frame[kept]
 
-    return from_table(table, {}, label, where, take)
+    return from_table(table, {}, label, where, take, columns)
 
 
-def from_hugging_face(dataset: Any, label: str | None = None) -> Given:
+def from_hugging_face(dataset: Any, label: str | None = None, columns: Sequence[str] = ()) -> Given:
     """Return a Hugging Face dataset: one column is the label, the others are a picture, a text or numbers.
 
     Raises:
@@ -67,18 +67,38 @@ def from_hugging_face(dataset: Any, label: str | None = None) -> Given:
         if isinstance(feature, Image):
             encoded = encoded.cast_column(name, Image(decode=False))
     table = encoded.with_format("arrow")[:]
-    given = from_table(table, described, label, "the dataset", lambda kept: dataset.select(kept.tolist()))
+    given = from_table(table, described, label, "the dataset", lambda kept: dataset.select(kept.tolist()), columns)
     return replace(given, kind="a Hugging Face dataset")
 
 
 def from_table(
-    table: pa.Table, described: Mapping[str, Any], label: str | None, where: str, take: Callable[[Positions], Any]
+    table: pa.Table,
+    described: Mapping[str, Any],
+    label: str | None,
+    where: str,
+    take: Callable[[Positions], Any],
+    columns: Sequence[str] = (),
 ) -> Given:
-    """Return an Arrow table as data; `described` is Hugging Face's description of its columns, or empty."""
+    """Return an Arrow table as data.
+
+    Args:
+        table: The table.
+        described: Hugging Face's description of its columns, or empty.
+        label: Name of the column of labels; by default the `ClassLabel` or one of the usual names.
+        where: Name of the table in errors.
+        take: Returns the same kind of data with some rows.
+        columns: The columns of an input, in order; by default all that can be.
+
+    Raises:
+        MosoError: ``column-missing``, ``column-type``, ``data-empty``, ``labels-missing``, ``data-ambiguous``.
+    """
     if table.num_rows == 0:
         raise errors.DataEmpty(f"{where} has no rows")
     name = labels_of(table.schema.names, described, label, where)
-    reader = _reader(table, described, name, where)
+    used = _input_columns(table, described, name, where) if not columns else list(columns)
+    for column in used:
+        label_name(table.schema.names, column, where)
+    reader = _reader(table, used, where)
     answers = _answers(table[name])
     inputs = reader.inputs if isinstance(reader, MemoryReader) else _Read(reader)
     return Given(
@@ -89,6 +109,7 @@ def from_table(
         answers,
         class_names(described, name) or (),
         reader,
+        tuple(used),
         trained_as_given=isinstance(reader, MemoryReader) and reader.inputs.dtype != np.uint8,
     )
 
@@ -121,12 +142,13 @@ def _answers(column: pa.ChunkedArray) -> Any:
     return np.array(column.to_pylist())
 
 
-def _reader(table: pa.Table, described: Mapping[str, Any], label: str, where: str) -> Reader:
+def _input_columns(table: pa.Table, described: Mapping[str, Any], label: str, where: str) -> list[str]:
+    """Return the columns to learn from: the only picture, the only text, or all numbers."""
     pictures = image_columns(table.schema, described)
+    if len(pictures) > 1:
+        raise errors.DataAmbiguous(f"{where} has several columns of pictures ({', '.join(pictures)}); leave one")
     if pictures:
-        if len(pictures) > 1:
-            raise errors.DataAmbiguous(f"{where} has several columns of pictures ({', '.join(pictures)}); leave one")
-        return _decoded(image_reader(table[pictures[0]], where))
+        return pictures
     others = [
         field
         for field in table.schema
@@ -137,19 +159,24 @@ def _reader(table: pa.Table, described: Mapping[str, Any], label: str, where: st
     ]
     if not others:
         raise errors.ColumnMissing(f"{where} has no column to learn from beside the label {label!r}")
-    texts = [field.name for field in others if is_text(field.type)]
-    if texts and len(others) == 1:
-        column = table[texts[0]]
-        if column.null_count:
-            raise errors.ColumnType(f"column {texts[0]!r} of {where} lacks {column.null_count} texts")
-        return TextReader(column.cast(pa.string()).combine_chunks())
     odd = [field for field in others if not is_numeric(field.type)]
-    if odd:
+    if odd and not (len(others) == 1 and is_text(odd[0].type)):
         raise errors.ColumnType(
             f"column {odd[0].name!r} of {where} holds {odd[0].type}, neither numbers nor the only text; leave the "
             "column out, encode it as numbers, or give loss= and collate= that read it"
         )
-    return MemoryReader(_as_inputs(features_of(table, [field.name for field in others], where)))
+    return [field.name for field in others]
+
+
+def _reader(table: pa.Table, columns: Sequence[str], where: str) -> Reader:
+    first = table[columns[0]]
+    if holds_images(first.type):
+        return _decoded(image_reader(first, where))
+    if is_text(first.type):
+        if first.null_count:
+            raise errors.ColumnType(f"column {columns[0]!r} of {where} lacks {first.null_count} texts")
+        return TextReader(first.cast(pa.string()).combine_chunks())
+    return MemoryReader(_as_inputs(features_of(table, columns, where)))
 
 
 def _decoded(encoded: EncodedReader) -> Reader:

@@ -1,6 +1,6 @@
 """Which kind of data a user gave, and what they may have meant by what is no data."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ def look_at(
     data: Any,
     *,
     label: str | None = None,
+    columns: Sequence[str] = (),
     as_items: bool = False,
     read_answers: bool = True,
     progress: Progress = silent,
@@ -33,6 +34,7 @@ def look_at(
     Args:
         data: A pair or dictionary of columns, a frame, a Hugging Face dataset, a map-style dataset, a stream.
         label: Name of the column or entry of the answers; by default one of the usual names.
+        columns: Names of the columns of an input, in order, as another split has them; by default all that can be.
         as_items: Whether a loss or a collate function of the user's takes items as the dataset gives them.
         read_answers: Whether to look for the answers of a map-style dataset.
         progress: Called while labels are read.
@@ -51,11 +53,11 @@ def look_at(
     if is_array_pair(data):
         return from_pair(data)
     if isinstance(data, Mapping):
-        return from_columns(data, label)
+        return from_columns(data, label, columns)
     if is_frame(data):
-        return from_frame(data, label)
+        return from_frame(data, label, columns)
     if is_hugging_face(data) and not as_items and not _is_transformed(data):
-        return from_hugging_face(data, label)
+        return from_hugging_face(data, label, columns)
     if is_stream(data):
         return from_stream(data, progress=progress, label=label, read_answers=read_answers)
     if hasattr(data, "__len__") and hasattr(data, "__getitem__"):

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from moso.experiments.declaration import Arm, Contender, Experiment, Preset
 from moso.experiments.declared.presets import (
+    CHOSEN,
     COVERED,
     CPU,
     CPU_SEEDS,
@@ -46,7 +47,7 @@ def _cpu(data: str, settings: Settings) -> tuple[Arm, ...]:
 
 def _features(data: str, rate: float) -> tuple[Arm, ...]:
     """Return the arms of the preset `features`: all ratios with a linear head, the largest with an MLP head, too."""
-    contenders = (*_ALL, COVERED, CROSS)
+    contenders = (*_ALL, COVERED, CROSS, CHOSEN)
     return tuple(
         Arm(data, _noisy(settings, rate), contenders, PAPER_RATIOS if name == _FIRST else (0.8,), PAPER_SEEDS, name)
         for name, settings in HEADS.items()

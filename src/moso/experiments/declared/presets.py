@@ -16,6 +16,8 @@ COVERED = Contender("moso-rank", "coverage", {"cut": 0.3, "classes": "balanced"}
 FAITHFUL = Contender("moso-adjoint", "balanced")
 # Beyond the paper: samples judged at surrogates that did not see them.
 CROSS = Contender("moso-cross")
+# Beyond the paper: what does best on held-out training data, or random selection.
+CHOSEN = Contender("auto")
 BASELINES = (RS2,)
 
 Settings = Mapping[str, Any]
@@ -55,8 +57,17 @@ FEATURES: Settings = {
     "partitions": 5,
     "time_steps": 10,
     "initialisations": 3,
+    "trial_share": 0.25,  # 50 of 200 epochs
 }
 HEADS: Mapping[str, Settings] = {"linear head": FEATURES, "MLP head": {**FEATURES, "model": "mlp-head"}}
+# Scored with a head on features, retrained from scratch on the images with the network and recipe of the preset `cpu`.
+FROM_FEATURES: Settings = {
+    **FEATURES,
+    "embed": "features:cifar100-features",
+    "prove": "network",
+    "retrain_model": CPU["model"],
+    "retrain_recipe": CPU["recipe"],
+}
 # A small ResNet trained from scratch on 20 classes of CIFAR-100 until its training loss is below 0.1.
 FITTED: Settings = {**CPU, "recipe": "fitted-reproduce", "early_epochs": 5}
 

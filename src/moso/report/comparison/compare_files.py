@@ -62,7 +62,7 @@ def write_comparison(run: Run, comparison: Comparison, texts: Sequence[TextTable
     names = ("method", "selector", "networks", "measuring", "choosing", "peak")
     write_csv(folder / "costs.csv", names, (asdict(cost).values() for cost in comparison.costs))
     c = run.configuration
-    network = c.retrain_model or c.model
+    network = c.retrained_network
     head = (
         f"# Methods compared on {data_name(c.dataset)}\n\n{comparison.samples:,} training samples, network {network}, "
     )

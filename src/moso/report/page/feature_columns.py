@@ -68,7 +68,7 @@ def feature_columns(features: RunFeatures | str, count: int) -> tuple[dict[str, 
 
 
 def _how_mapped(count: int) -> str:
-    others = "" if count <= LANDMARKS else f" of {LANDMARKS:,} samples; the others lie among their nearest of these"
+    others = "" if count <= LANDMARKS else f" of {LANDMARKS:,} samples; the others lie near their nearest of these"
     return (
         f"t-SNE on principal components{others}. Samples that lie together have similar features; distances between "
         "far groups have no meaning."

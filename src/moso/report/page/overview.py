@@ -47,7 +47,7 @@ def accuracy(run: Run, rows: Sequence[Line], best: Sequence[Row]) -> dict[str, A
     title = measure.title[0].upper() + measure.title[1:]
     better = "" if measure.better == "higher" else "; lower is better"
     what = f"{title} on the test data{' in %' if measure.unit == '%' else ''}, {of_seeds}{better}."
-    how = f"Network {c.retrain_model or c.model}, recipe {c.recipe}; every retraining gets equal {c.match}."
+    how = f"Network {c.retrained_network}, recipe {c.recipe}; every retraining gets equal {c.match}."
     pairs = dict.fromkeys((row.method, row.selector) for row in rows if row.method != FULL)
     keys = {(cell["method"], cell["selector"]): cell["key"] for cell in with_unique_names(run.evaluation())}
     full = next((row for row in rows if row.method == FULL), None)

@@ -25,8 +25,8 @@ def facts(run: Run) -> list[str]:
     c, described = run.configuration, run.manifest.get("dataset")
     found = []
     if described:
-        found.append(f"{count_of(described['train'], 'sample')} to train on")
-        found.append(f"{described['test']:,} to test on")
+        found.append(count_of(described["train"], "training sample"))
+        found.append(count_of(described["test"], "test sample"))
         found.append(run.task.learned)
     if c.label_noise:
         found.append(f"{percent(c.label_noise)} of labels drawn at random")
@@ -42,28 +42,28 @@ def settings(run: Run) -> list[tuple[str, Rows]]:
     if described:
         fingerprints = ", ".join(f"{split} {value}" for split, value in described["fingerprint"].items())
         data += [
-            ("samples", f"{described['train']:,} to train on, {described['test']:,} to test on"),
-            ("learned", run.task.learned),
-            ("one input", _input(described)),
+            ("samples", f"{described['train']:,} for training, {described['test']:,} for testing"),
+            ("task", run.task.learned),
+            ("shape of an input", _input(described)),
             ("labels drawn at random", f"{len(described['labels_drawn_at_random']):,}"),
             ("fingerprint", fingerprints),
         ]
     data += [(name, str(value)) for name, value in (("labels from", c.labels), ("resized to", c.resize)) if value]
     method = [
         ("surrogate's network", c.model),
-        ("retrained network", c.retrain_model or c.model),
+        ("retrained network", c.retrained_network),
         ("partitions", str(c.partitions)),
         ("time steps", f"{c.time_steps}, {c.sampling}"),
         ("form of the score", c.form),
         ("parameters compared", c.parameters),
-        ("scored as seen in", c.view),
+        ("samples scored in the view of", c.view),
         ("estimator of the terms", c.estimator),
         ("methods", ", ".join(f"{method} ({selector})" for method, selector in c.pairs())),
         ("shares removed", ", ".join(percent(ratio) for ratio in c.ratios)),
         ("seeds", ", ".join(str(seed) for seed in c.all_seeds())),
-        ("retraining on less gets equal", c.match),
+        ("kept equal between retrainings", c.match),
     ]
-    machine = [("computed on", f"{c.device}, {count_of(c.threads, 'thread')} a training")]
+    machine = [("computed on", f"{c.device}, {count_of(c.threads, 'thread')} per training")]
     machine += [(name, str(value)) for name, value in run.manifest.get("machine", {}).items()]
     machine += [(name, str(value)) for name, value in run.manifest.get("versions", {}).items()]
     return [("Data", data), ("Scoring and proof", method), ("Machine and versions", machine)]

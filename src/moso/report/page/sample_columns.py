@@ -23,8 +23,8 @@ _BLOCK = 65_536
 # Whole numbers from here on are not exact in JavaScript, whose numbers are float64.
 _EXACT = 2**53
 NO_PREDICTIONS = (
-    "What networks predict for samples they did not train on is recorded by moso suspects, and where a method asks for "
-    "it; it takes at least two partitions."
+    "Out-of-sample predictions (of networks that did not train on the sample) are recorded by moso suspects RUN, and "
+    "where a method needs them; they take at least two partitions."
 )
 
 

@@ -31,7 +31,7 @@ _CURVES: dict[str, tuple[float, float] | None] = {
     "confidence": (0.0, 1.0),
 }
 NO_DYNAMICS = (
-    "What training made of a sample epoch by epoch is recorded where a method asks for it, for example "
+    "Training dynamics (outputs per sample and epoch) are recorded where a method needs them, for example "
     "moso score RUN --method forgetting --method aum."
 )
 # Dimensions per sample of the sketched features in a page without a server.

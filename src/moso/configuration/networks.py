@@ -1,0 +1,70 @@
+"""Settings of networks and their recipes: which fit, and which exclude each other."""
+
+from typing import TYPE_CHECKING, Any
+
+from moso import errors
+from moso.data.sources.registry import fitting
+from moso.models.freezing import ALL, HEAD
+from moso.training.recipe import TrainingRecipe, load_recipe
+
+if TYPE_CHECKING:
+    from moso.configuration.configuration import Configuration
+
+GIVEN_FEATURES = "features:"
+_HEAD_RECIPE, _WHOLE_RECIPE = "linear-probe", "finetune"
+
+
+def fitting_networks(values: dict[str, Any], dataset: str) -> tuple[str, str]:
+    """Return the default network and recipe of a run.
+
+    Args:
+        values: Settings of the user, by name.
+        dataset: Name of the data set.
+
+    Example:
+        >>> fitting_networks({"embed": "timm:resnet50"}, "digits"), fitting_networks({}, "digits")
+        (('linear', 'linear-probe'), ('convnet', 'digits'))
+        >>> fitting_networks({"pretrained": True}, "digits")
+        ('convnet', 'finetune')
+    """
+    model, recipe = fitting(dataset)
+    if values.get("embed"):
+        return "linear", _HEAD_RECIPE
+    if values.get("train", ALL) == HEAD:
+        return model, _HEAD_RECIPE
+    return model, _WHOLE_RECIPE if values.get("pretrained") or values.get("weights") else recipe
+
+
+def retraining_recipe(values: dict[str, Any], dataset: str) -> TrainingRecipe | None:
+    """Return the recipe of retraining if it is not that of the run's recipe; its name goes into `values`.
+
+    A network that is retrained on the data itself cannot follow the recipe of a head.
+    """
+    if values.get("prove") == "network":
+        usual = fitting(dataset)[1] if values.get("retrain_model") else _WHOLE_RECIPE
+        values.setdefault("retrain_recipe", usual)
+    name = values.get("retrain_recipe")
+    return load_recipe(str(name)).retraining if name else None
+
+
+def check_networks(configuration: "Configuration") -> None:
+    """Refuse settings of networks that exclude each other.
+
+    Raises:
+        MosoError: ``settings-conflict``, ``setting-missing``, ``setting-invalid``.
+    """
+    c, start = configuration, configuration.start  # the start checks itself
+    if not c.embed and (c.prove == "network" or c.embed_size is not None):
+        flag = "--prove network" if c.prove == "network" else "--embed-size"
+        raise errors.SettingsConflict(f"{flag} belongs to --embed NETWORK; without it the data itself is trained on")
+    given = c.embed.startswith(GIVEN_FEATURES)
+    if given and c.prove == "network" and not c.retrain_model:
+        raise errors.SettingMissing("--prove network with given features needs --retrain-model NAME")
+    if given and (not start.is_from_scratch or c.embed_size is not None):
+        raise errors.SettingsConflict(
+            "--pretrained, --weights and --embed-size are for features that are computed; these are given"
+        )
+    if c.embed and c.prove == "head" and c.train != ALL:
+        raise errors.SettingsConflict(f"--train {c.train} goes with --prove network; a head on features is all trained")
+    if c.feature_views and (c.embed or c.train == ALL):
+        raise errors.SettingsConflict("--feature-views is for a frozen trunk; give --train head or --train last:N")

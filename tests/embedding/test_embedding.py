@@ -207,12 +207,14 @@ def test_texts_through_a_network_with_its_own_tokeniser(tmp_path, monkeypatch):
         "    reads_texts = True\n"
         "    def forward(self, texts):\n"
         "        return torch.tensor([[float(len(one)), float(one.count(' '))] for one in texts])\n"
+        "def make():\n"
+        "    return Lengths()\n"
     )
     rows = "".join(f"{'word ' * number}end\t{number % 2}\n" for number in range(1, 11))
     (tmp_path / "train.tsv").write_text("text\tlabel\n" + rows)
     monkeypatch.chdir(tmp_path)
     data = open_dataset(f"text:{tmp_path / 'train.tsv'}")
-    found = embed_samples(tmp_path / "a.npy", data.train, find_embedder("text_net:Lengths", data.train))
+    found = embed_samples(tmp_path / "a.npy", data.train, find_embedder("text_net:make", data.train))
     assert [row[1] for row in found.tolist()] == [data.train.text(one).count(" ") for one in range(len(data.train))]
 
 

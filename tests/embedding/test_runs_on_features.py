@@ -108,7 +108,7 @@ def test_proven_by_fine_tuning_the_whole_network(weights, tmp_path):
         (["--pretrained"], "settings-conflict"),
         (["--weights", "no-such-file.pth"], "file-missing"),
         (["--embed", "features:no-such-folder"], "file-missing"),
-        (["--embed", "linear"], "model-unsuitable"),
+        (["--embed", "torch.nn:Flatten"], "model-unsuitable"),
     ],
 )
 def test_what_does_not_go_together_is_refused(flags, code, tmp_path):

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from moso.cli.help_layout import LazyGroup
+from moso.cli.options.help_layout import LazyGroup
 from moso.errors import MosoError
 from moso.version import __version__
 
@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit."""
     if (sys.argv[1:] if arguments is None else arguments) == ["--version"]:
         print(__version__)  # Typer would import pydantic to read the flag
-        sys.exit()
+        sys.exit(0)
     warnings.showwarning = _notice
     try:
         app(arguments, prog_name="moso")

@@ -111,7 +111,7 @@ VERBS: dict[str, Verb] = {
     ),
     "smoothness": Verb(
         _STUDIES,
-        "smoothness:smoothness",
+        "exact:smoothness",
         "Train three times with nudged weights: do derivatives of this training mean anything?",
         "moso smoothness --dataset digits --model mlp-w32 --window 0.5",
     ),

@@ -17,6 +17,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from moso.data.views import View, load, split_evenly
 from moso.evidence.trajectory import TrajectoryPoint
 from moso.gradients import Loss, cross_entropy, to_device
+from moso.models.freezing import is_held
 
 
 def renewed_statistics(
@@ -66,4 +67,6 @@ def renewed_statistics(
 
 
 def _norms(model: nn.Module) -> list[_BatchNorm]:
-    return [module for module in model.modules() if isinstance(module, _BatchNorm) and module.track_running_stats]
+    """Return the batch-norm layers whose statistics follow training; frozen ones keep those they came with."""
+    norms = [module for module in model.modules() if isinstance(module, _BatchNorm) and module.track_running_stats]
+    return [norm for norm in norms if not is_held(norm)]

@@ -63,6 +63,7 @@ $(VENV)/.installed-bench: $(VENV)/.installed
 # Three quarters of an hour on two idle cores; the rivals come with their own extra.
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks.loading
+	$(BIN)/python -m benchmarks.features
 	$(BIN)/python -m benchmarks.zoo
 	$(BIN)/python -m benchmarks.scoring
 	$(BIN)/python -m benchmarks.page

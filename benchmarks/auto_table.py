@@ -19,7 +19,7 @@ from pathlib import Path
 
 from moso.configuration import Configuration
 from moso.evaluation.paired import PairedDifference, paired_difference
-from moso.executors import InProcess
+from moso.executors.local import local_executor
 from moso.files import write_json, write_text
 from moso.results.reading import Run
 from moso.results.retrainings import FULL
@@ -44,15 +44,15 @@ class Cell:
         return root / f"{self.name}-noise-{self.noise:g}-ratio-{self.ratio:g}"
 
 
-def carried_out(cell: Cell, root: Path, seeds: int, methods: list[str]) -> Job:
+def carried_out(cell: Cell, root: Path, seeds: int, methods: list[str], workers: int) -> Job:
     """Return the job of a cell whose run is complete; it goes on where it was."""
     configuration = Configuration.resolve(
         {**cell.settings, "label_noise": cell.noise, "ratios": [cell.ratio], "seeds": seeds, "methods": methods}
     )
     job = Job.open(cell.place(root), configuration)
-    with job.directory.locked():
+    with job.directory.locked(), local_executor(workers) as executor:
         begin(job)
-        compare(job, InProcess())
+        compare(job, executor)
     return job
 
 
@@ -161,6 +161,7 @@ def main() -> None:
     parser.add_argument("--ratio", type=float, action="append")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--beside", action="append", default=[], help="methods beside auto, such as herding")
+    parser.add_argument("--workers", type=int, default=1, help="trainings side by side")
     parser.add_argument("--out", type=Path, default=Path("runs/auto-table"))
     parser.add_argument("--page", type=Path, default=DOCS / "auto-table.json")
     given = parser.parse_args()
@@ -169,7 +170,7 @@ def main() -> None:
     before = json.loads(given.page.read_text(encoding="utf-8")) if given.page.exists() else []
     rows = {(row["data"], row["noise"], row["ratio"]): row for row in before}
     for cell in cells_of(given):
-        job = carried_out(cell, given.out, given.seeds, methods)
+        job = carried_out(cell, given.out, given.seeds, methods, given.workers)
         rows[cell.name, cell.noise, cell.ratio] = row_of(cell, job, methods)
         ordered = [rows[key] for key in sorted(rows)]
         write_json(given.page, ordered)

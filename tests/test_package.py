@@ -58,6 +58,7 @@ def test_both_hold_what_they_should(built):
         "constraints-oldest.txt",
         "src/moso/api/pruning.py",
         "tests/conftest.py",
+        "examples/with_transformers.py",
         "LICENSE",
     } <= inside
 

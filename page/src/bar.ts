@@ -121,11 +121,11 @@ export function selectionBar(model: Model): HTMLElement {
 
 type Figure = (name: string, value: string, more?: string, title?: string) => void;
 
-/** Whether accuracy stays within the tolerance of the run, as far as it was measured; where it is lost nothing pays off. */
-function withinTolerance(model: Model): boolean {
+/** Whether scoring can pay off: accuracy stays within the run's tolerance, and random selection is not known to do as well. */
+function worthScoring(model: Model): boolean {
   const { accuracy, verdict } = model.about;
   const found = model.decisions.size ? null : model.expected(model.choice);
-  if (!accuracy?.full || !found) return false;
+  if (!accuracy?.full || !found || verdict.anything_beats_random === false) return false;
   const { unit, better } = accuracy.measure;
   const allowed = unit === "%" ? verdict.tolerance : (verdict.tolerance / 100) * Math.abs(accuracy.full.mean);
   const gain = (found.value - accuracy.full.mean) * (better === "higher" ? 1 : -1);
@@ -153,7 +153,7 @@ function outcome(model: Model, figure: Figure): void {
     figure("Training time saved", percent(saved), how, title);
     const each = time.all - time.pruned.value;
     const cost = model.about.cost!;
-    if (each > 0 && cost.pruning > 0 && withinTolerance(model)) {
+    if (each > 0 && cost.pruning > 0 && worthScoring(model)) {
       const after = Math.ceil(cost.pruning / each);
       const title = `scoring cost ${duration(cost.pruning)}, a retraining saves ${duration(each)}`;
       figure("Scoring pays off", `after ${whole(after)}`, after === 1 ? "retraining" : "retrainings", title);

@@ -21,6 +21,8 @@ export interface Line {
 /** The verdict on the run, as far as the page uses it. */
 export interface Verdict {
   tolerance: number;
+  /** Whether any method is better than random selection beyond chance; null if that is unknown. */
+  anything_beats_random: boolean | null;
   sentences: string[];
   class_harmed: boolean;
 }

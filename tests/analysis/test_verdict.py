@@ -166,6 +166,15 @@ def test_nothing_beats_drawing_at_random():
     assert "Scoring costs" not in str(found)
 
 
+def test_where_only_the_number_of_comparisons_makes_a_difference_chance_the_words_say_so():
+    others = [cells(f"other{number}", 0.6, *around(90.0)) for number in range(9)]
+    rows = [cells("moso", 0.6, 96.5, 97.1, 96.8), cells("random", 0.6, 95.1, 95.9, 94.8), *others]
+    found = judged(FULL, *rows)
+    assert abs(found.against_random.value) > found.against_random.margin
+    assert found.beats_random is False
+    assert "no difference that 3 seeds, allowing for 10 comparisons, can tell from chance" in found.headline
+
+
 def test_a_method_that_beats_random_elsewhere_is_not_denied():
     rows = [cells("moso", 0.6, *around(96.5)), cells("random", 0.6, *around(96.5))]
     rows += [cells("moso", 0.8, *around(90.0)), cells("random", 0.8, *around(80.0))]

@@ -165,6 +165,7 @@ def test_a_dataset_of_dictionaries_is_pruned_and_proved(encoder, tmp_path):
         return import_transformers().BertForSequenceClassification(encoder.config).float()
 
     settings = {"model": network, "loss": of_classification, "collate": padded, **FAST, "epochs": 3}
+    settings["class_mix"] = "equal"
     pruned = moso.prune(Questions(24), ratio=0.5, test_set=Questions(10), metric=right, out=tmp_path / "a", **settings)
     rows = pruned.run.evaluation()
     assert {(row["metric"], row["unit"], row["accuracy"]) for row in rows} == {("right", "%", None)}

@@ -63,6 +63,8 @@ def test_every_update_is_recorded_to_the_bit(tmp_path, setting):
     check_points(record.trajectory, module.noted.updates)
     check_same(record.trajectory, plain_loop(setting), tolerance=TOLERANCE)
     assert record.trajectory.total_steps == trainer.global_step == setting.updates
+    half = setting.updates // EPOCHS
+    assert [point.epoch for point in record.trajectory] == [0] * half + [1] * half
 
 
 def test_the_whole_module_is_recorded_unless_a_network_is_named(tmp_path):

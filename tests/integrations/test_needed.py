@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import moso
+import moso.integrations
 from moso import errors
 
 ROOT = Path(__file__).parents[2]
@@ -26,6 +27,14 @@ def hide(monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
 
 
+def forget(monkeypatch, room):
+    """Have a room imported afresh, and what was there before put back after the test."""
+    name = f"moso.integrations.{room}"
+    monkeypatch.setattr(moso.integrations, room, None, raising=False)
+    monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, name)
+
+
 @pytest.mark.parametrize("room", ROOMS)
 def test_a_missing_package_gives_the_command_that_installs_it(room, monkeypatch):
     hide(monkeypatch, room)
@@ -34,7 +43,7 @@ def test_a_missing_package_gives_the_command_that_installs_it(room, monkeypatch)
     if room == "tensorboard":  # PyTorch's part of it was imported with the package there
         monkeypatch.delitem(sys.modules, "torch.utils.tensorboard", raising=False)
         monkeypatch.delitem(sys.modules, "torch.utils.tensorboard.writer", raising=False)
-    monkeypatch.delitem(sys.modules, f"moso.integrations.{room}", raising=False)
+    forget(monkeypatch, room)
     with pytest.raises(errors.PackageMissing) as caught:
         importlib.import_module(f"moso.integrations.{room}")
     assert caught.value.code == "package-missing"
@@ -45,7 +54,7 @@ def test_a_missing_package_gives_the_command_that_installs_it(room, monkeypatch)
 def test_lightning_under_its_older_name_will_do(monkeypatch):
     older = pytest.importorskip("pytorch_lightning")
     hide(monkeypatch, "lightning")
-    monkeypatch.delitem(sys.modules, "moso.integrations.lightning", raising=False)
+    forget(monkeypatch, "lightning")
     found = importlib.import_module("moso.integrations.lightning")
     assert issubclass(found.MosoCallback, older.Callback)
 

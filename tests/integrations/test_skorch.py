@@ -67,6 +67,7 @@ def test_every_update_is_recorded_with_its_own_rate(tmp_path):
     net_of(record).fit(INPUTS.numpy(), LABELS.numpy())
     check_same(record.trajectory, plain_loop(Setting()), tolerance=TOLERANCE)
     assert record.trajectory.total_steps == 12
+    assert [point.epoch for point in record.trajectory] == [0] * 6 + [1] * 6
 
 
 def test_partial_fit_continues_and_fit_begins_anew(tmp_path):

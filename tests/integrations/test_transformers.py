@@ -73,6 +73,8 @@ def test_every_update_is_recorded_to_the_bit(tmp_path, setting):
     check_points(callback.trajectory, updates_of(trainer))
     check_same(callback.trajectory, plain_loop(setting), tolerance=TOLERANCE)
     assert callback.trajectory.total_steps == setting.updates
+    half = setting.updates // EPOCHS
+    assert [point.epoch for point in callback.trajectory] == [0] * half + [1] * half
 
 
 def test_sampled_steps_are_those_that_the_trainers_plan_gives(tmp_path):
@@ -142,6 +144,8 @@ def test_a_resumed_training_continues_the_recording(tmp_path, kind):
     resumed = trainer_of(tmp_path, Setting(), again, kind=kind, **saving)
     resumed.train(resume_from_checkpoint=str(tmp_path / "trainer" / "checkpoint-4"))
     check_points(again.trajectory, updates)
+    if kind is transformers.Trainer:
+        assert [point.epoch for point in again.trajectory] == [0] * 6 + [1] * 6
     assert again.trajectory.total_steps == len(updates)
 
 

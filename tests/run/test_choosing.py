@@ -15,7 +15,7 @@ from moso.data.samples import StoredSamples
 from moso.evidence import read_terms, write_terms
 from moso.executors import InProcess
 from moso.results.directory import RunDirectory
-from moso.run.choosing import read_decision, read_decisions
+from moso.run.choosing import planned_trials, read_decision, read_decisions
 from moso.run.choosing.held_out import EvidenceWithout, folds, kept_samples, possible_candidates
 from moso.run.choosing.trial import Trial, find_candidate, split
 from moso.run.job import Job
@@ -88,6 +88,7 @@ def test_everything_it_tried_is_on_record(noisy):
     assert found["tried"][0]["name"] == "random"
     assert {"herding", "k-center", "moso-cross", "moso-rank-late"} <= {one["name"] for one in found["tried"]}
     assert sum(len(one["by_fold"]) for one in found["tried"]) + 4 == found["trainings"]  # random is drawn twice
+    assert found["trainings"] == planned_trials(len(found["tried"]), 4)
     assert all(len(one["by_fold"]) == 4 for one in found["tried"] if one["is_finalist"])
     assert decision.winner in decision.sentence()
 

@@ -137,8 +137,8 @@ function costSection(about: About): HTMLElement {
           ["removed", "one training", "time saved per training", "retrainings until scoring pays off"],
           cost.rows,
           [false, true, true, true],
-          "Median over the retrainings of this run, on the machine below. Scoring pays off where the time saved adds up to " +
-            "the cost of pruning and accuracy stays within the tolerance.",
+          "Median over the retrainings of this run, on the machine below. Scoring pays off once the time saved adds up to the " +
+            "cost of pruning, where accuracy stays within the tolerance and random selection does not do as well.",
         )
       : null,
   );

@@ -15,8 +15,11 @@ from moso.evidence_kinds import EvidenceKind, Price
 from moso.evidence_kinds.kind import LOOKING
 from moso.evidence_kinds.registry import averages, needed_kinds, needs_reference, needs_surrogates
 from moso.evidence_kinds.step_terms import TERMS
+from moso.methods.auto import AUTO
+from moso.run.choosing import folds, planned_trials, possible_candidates
 from moso.run.job import Job
 from moso.run.profiling import measuring, resident_memory
+from moso.run.rounds import goes_in_rounds, round_ratios
 from moso.training.in_run import InRun
 from moso.training.loop import AfterStep, Callback, StepPlan, threads, train
 
@@ -97,6 +100,7 @@ def estimate(job: Job, workers: int) -> Estimate:
         per_retraining_step, rise = _tried(clock)
         stages = [*_networks(clock), *_measurements(clock)]
     full = job.training_data(c.retraining, everything, c.seed, proof=True).steps_per_epoch(c.retraining.batch_size)
+    stages += [*_later_rounds(job, stages), *_trials(job, full * c.retraining.epochs * per_retraining_step)]
     stages += [
         StageEstimate(
             "evaluate",
@@ -116,6 +120,37 @@ def estimate(job: Job, workers: int) -> Estimate:
             )
         )
     return Estimate(tuple(stage for stage in stages if stage.seconds > 0), workers, resources(job, workers, rise))
+
+
+def _later_rounds(job: Job, first: list[StageEstimate]) -> list[StageEstimate]:
+    """Return the rounds after the first: its networks and scores again, trained on the share that is still kept."""
+    c = job.configuration
+    choices = sum(goes_in_rounds(job, choice) for choice in c.choices())
+    one = sum(stage.seconds for stage in first) / c.seeds
+    found = []
+    for ratio in c.ratios if choices else ():
+        kept = [1 - removed for removed in round_ratios(ratio, c.rounds)[:-1]]
+        what = f"{len(kept)} later rounds up to {ratio:g} removed"
+        found.append(StageEstimate("score", what, c.seeds * choices, one * sum(kept)))
+    return found
+
+
+def _trials(job: Job, full: float) -> list[StageEstimate]:
+    """Return the trials of `auto`, given the seconds of a retraining on all data."""
+    c = job.configuration
+    if AUTO not in c.methods:
+        return []
+    count, parts = len(possible_candidates(job)), folds(c.partitions)
+    others = 1 - len(parts[0]) / c.partitions
+    return [
+        StageEstimate(
+            "score",
+            f"auto: {count} candidates tried on held-out data at {ratio:g}",
+            c.seeds * planned_trials(count, len(parts)),
+            full * c.trial_share * others * (1.0 if c.match == "steps" else 1.0 - ratio),
+        )
+        for ratio in c.ratios
+    ]
 
 
 @dataclass(frozen=True)

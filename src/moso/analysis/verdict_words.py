@@ -143,12 +143,20 @@ def _beside_random(verdict: "Verdict", found: "Finding") -> str:
         case "unknown":
             return f"That is {side} {baseline}, but a single seed has no interval and cannot tell merit from chance."
         case "level":
-            said = f"That is {side} {baseline}: no difference that {count_of(pairs, 'seed')} can tell from chance."
+            found_by = count_of(pairs, "seed") + _among(row.against_random)
+            said = f"That is {side} {baseline}: no difference that {found_by} can tell from chance."
         case "better":
             return f"That is {side} {baseline}."
         case "worse":
             said = f"But that is {side} {baseline}, which is the better choice here."
     return said if verdict.anything_beats_random else f"{said} Nothing here beats drawing at random."
+
+
+def _among(difference: PairedDifference) -> str:
+    """Return the number of comparisons, where the interval alone leaves zero out and only their number brings it in."""
+    if abs(difference.value) <= difference.margin:
+        return ""
+    return f", allowing for {count_of(difference.comparisons, 'comparison')},"
 
 
 def _random_reach(verdict: "Verdict") -> str:

@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit."""
     if (sys.argv[1:] if arguments is None else arguments) == ["--version"]:
         print(__version__)  # Typer would import pydantic to read the flag
-        sys.exit()
+        sys.exit(0)
     warnings.showwarning = _notice
     try:
         app(arguments, prog_name="moso")

@@ -109,6 +109,12 @@ VERBS: dict[str, Verb] = {
         "Run figures and tables of the paper.",
         "moso reproduce figure-2 --preset cpu --dry-run",
     ),
+    "smoothness": Verb(
+        _STUDIES,
+        "exact:smoothness",
+        "Train three times with nudged weights: do derivatives of this training mean anything?",
+        "moso smoothness --dataset digits --model mlp-w32 --window 0.5",
+    ),
     "exact": Verb(
         _STUDIES,
         "exact:exact",

@@ -112,6 +112,8 @@ class Recorder:
         self.samples = samples
         self.seed = seed
         self.done = done
+        self.epoch = 0
+        """Epoch of the updates that an attached recorder sees, counted from 0; for a loop that knows it to set."""
         self.trainable_only = trainable_only
         if done < 0 or (total_steps is not None and done > total_steps):
             raise errors.SettingInvalid(
@@ -267,7 +269,7 @@ class Recorder:
                     raise errors.RecorderMisused(self._overrun())
             rates, groups = learning_rates(optimizer), optimizer.param_groups
             self._this_step[optimizer] = [(rate, moving(group)) for rate, group in zip(rates, groups, strict=True)]
-            self._write(self._attachment.model, self._moves(), parameters_of(self._attachment.optimizers), 0)
+            self._write(self._attachment.model, self._moves(), parameters_of(self._attachment.optimizers), self.epoch)
         except Exception as problem:  # noqa: BLE001 - an error of recording must not end a training
             self._problem = problem
             _log.warning("nothing more is recorded, and training goes on: %s", problem)

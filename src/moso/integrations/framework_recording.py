@@ -108,6 +108,11 @@ class Recording:
         self._attachment = self.recorder.attach(model, *optimizers)
         self._over = False
 
+    def at_epoch(self, epoch: int) -> None:
+        """Note the epoch, counted from 0, of the updates to come."""
+        if self.recorder is not None:
+            self.recorder.epoch = epoch
+
     def end(self) -> None:
         """Note that training is over; the trajectory then holds the steps that were made, even if more were planned."""
         if self._attachment is not None:

@@ -80,6 +80,10 @@ class MosoCallback(Callback):  # type: ignore[misc] # Lightning is not type-chec
         done, self._restored = self._restored, 0
         self.recording.begin(_network_of(pl_module, self.network), trainer.optimizers, total_steps=total, done=done)
 
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Note the epoch of the next updates."""
+        self.recording.at_epoch(trainer.current_epoch)
+
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """End the recording."""
         self.recording.end()

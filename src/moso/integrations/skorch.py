@@ -89,6 +89,12 @@ class MosoCallback(Callback):  # type: ignore[misc] # skorch is not type-checked
             self.recording_.begin(net.module_, [net.optimizer_], total_steps=None)
         self.begun_ = True
 
+    def on_epoch_begin(
+        self, net: NeuralNet, dataset_train: Any = None, dataset_valid: Any = None, **kwargs: Any
+    ) -> None:
+        """Note the epoch of the next updates."""
+        self.recording_.at_epoch(len(net.history) - 1)
+
     def on_train_end(self, net: NeuralNet, X: Any = None, y: Any = None, **kwargs: Any) -> None:
         """End the recording."""
         self.recording_.end()

@@ -88,6 +88,12 @@ class MosoCallback(TrainerCallback):  # type: ignore[misc] # transformers is not
             done = self.recording.noted(state.global_step)
             self.recording.begin(model, [optimizer], total_steps=state.max_steps, done=done)
 
+    def on_step_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Note the epoch of the next update."""
+        self.recording.at_epoch(int(state.epoch or 0))
+
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Note the number of updates at a checkpoint; updates skipped in float16 are steps for `Trainer` only."""
         if state.is_world_process_zero:

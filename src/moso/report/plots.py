@@ -84,7 +84,7 @@ def blank(width: float, height: float, **settings: Any) -> "Figure":
 
 
 def accuracy_figure(rows: Sequence[Line], *, split: str = "test", theme: Theme = LIGHT, title: str = "") -> "Figure":
-    """Plot the metric against the share removed: one line per method, with standard deviations where there are several seeds.
+    """Plot the metric against the share removed: one line per method, with standard deviations over several seeds.
 
     Args:
         rows: The values, with training on all data if it was measured.

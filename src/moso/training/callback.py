@@ -103,7 +103,7 @@ class Callback:
         return nullcontext()
 
     def losses(self, run: TrainingRun, step: Step, loss: Loss) -> Loss:
-        """Return the loss function of a step; a callback may wrap it to observe it but must not change its values."""
+        """Return the loss function of a step; a callback may wrap it to observe it, or to weigh samples on purpose."""
         return loss
 
     def after_backward(self, run: TrainingRun, step: Step) -> None:

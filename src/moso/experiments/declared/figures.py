@@ -150,7 +150,7 @@ CHOSEN_ON_FEATURES = Experiment(
     "chosen-on-features",
     "Figure 1 (a), other surrogates",
     "scored with a head on features of a pretrained network, retrained from scratch, CIFAR-100",
-    "Not in the paper: the score is as good as what it is measured on. Surrogates trained from scratch at CPU size chose "
+    "Not in the paper: a score is as good as what it is measured on. Surrogates trained from scratch at CPU size chose "
     "worse than random selection (figure-1a); do heads on pretrained features choose better for the same network?",
     "ratios",
     {

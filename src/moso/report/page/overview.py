@@ -1,6 +1,6 @@
 """The findings of a run as sentences and small tables, without HTML."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moso.analysis.costs import costs
@@ -35,7 +35,7 @@ def overview(run: Run) -> dict[str, Any]:
         "tally": tally(best),
         "missing": missing(run, rows),
         "accuracy": accuracy(run, rows, best) if rows else None,
-        "cost": cost(run, {one.entry.ratio for one in best if _is_close(one, verdict.tolerance)}),
+        "cost": cost(run, {one.entry.ratio: _in_vain(one, verdict.tolerance) for one in best}),
     }
 
 
@@ -119,16 +119,20 @@ def score_of(method: str) -> str | None:
     return method if known is None else known.score
 
 
-def _is_close(row: Row, tolerance: float) -> bool:
-    return row.against_full is not None and row.against_full.gain >= -allowed_loss(row, tolerance) - 1e-9
+def _in_vain(row: Row, tolerance: float) -> str:
+    """Return why scoring does not pay off at the ratio of its best method, in a few words; empty if it may."""
+    if row.against_full is None or row.against_full.gain < -allowed_loss(row, tolerance) - 1e-9:
+        return "accuracy is lost"
+    known = row.against_random
+    return "random does as well" if known is not None and known.verdict in ("level", "worse") else ""
 
 
-def cost(run: Run, close: Collection[float]) -> dict[str, Any] | None:
+def cost(run: Run, in_vain: Mapping[float, str]) -> dict[str, Any] | None:
     """Return the cost of pruning, and of training at each ratio, in seconds; None before anything was computed.
 
     Args:
         run: The run.
-        close: Ratios at which a method stays within the tolerance of all data; at others nothing pays off.
+        in_vain: Why scoring does not pay off at a ratio; empty if it may.
     """
     spent = costs(run.directory, run.configuration)
     if not spent.surrogates and not spent.scoring and not spent.retraining:
@@ -143,8 +147,7 @@ def cost(run: Run, close: Collection[float]) -> dict[str, Any] | None:
     for ratio, seconds in spent.retraining.items():
         after, known = spent.paid_after(ratio), ratio > 0 and 0.0 in spent.retraining
         paid = "never: training is no faster" if after is None else count_of(after, "retraining")
-        if ratio > 0 and ratio not in close:
-            paid = "accuracy is lost"
+        paid = in_vain.get(ratio) or paid
         saved = max(0.0, spent.retraining.get(0.0, seconds) - seconds)
         rows.append(
             [

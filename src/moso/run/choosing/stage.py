@@ -82,6 +82,21 @@ def choose_methods(job: Job, run: Callable[[Sequence[Piece]], None], ratios: Seq
     write_decisions_view(job)
 
 
+def planned_trials(candidates: int, folds: int) -> int:
+    """Return the number of trials per ratio and seed, random selection included.
+
+    Example:
+        >>> planned_trials(11, 5)
+        41
+    """
+    others, total = candidates - 1, 0
+    for number, now in enumerate(fold_rounds(folds)):
+        if number:
+            others = min(others, max(2, -(-others // 2)))
+        total += (others + RANDOM_DRAWS) * len(now)
+    return total
+
+
 def _decided(contest: _Contest) -> Decision:
     job, names = contest.job, [one.name for one in contest.candidates]
     parts = [split(job, contest.seed, fold)[0] for fold in range(len(folds(job.configuration.partitions)))]

@@ -124,7 +124,7 @@ def tried(
     steps = recipe.epochs * everything.steps_per_epoch(recipe.batch_size)
     total = steps if job.configuration.match == "steps" else None
     plan = StepPlan(replace(everything, positions=kept), recipe, start, total)
-    model, workers = job.model(start, network=job.configuration.retrain_model), job.runtime.loader_workers
+    model, workers = job.model(start, network=_trial_network(job)), job.runtime.loader_workers
     label = f"auto: trying {candidate.name} at {ratio:g}, seed {seed}"
     train(model, plan, loss=job.loss, callbacks=callbacks, loader_workers=workers, label=label)
     metric, view = held_out_metric(job, held_out), job.data.train.evaluation_view()
@@ -155,9 +155,17 @@ def split(job: Job, seed: int, fold: int) -> tuple[NDArray[np.int64], NDArray[np
 
 
 def trial_recipe(job: Job) -> TrainingRecipe:
-    """Return the recipe of a trial: that of retraining, for the share of its epochs that the run gives to trials."""
-    recipe = job.configuration.retraining
+    """Return the recipe of a trial: that of its network, for the share of its epochs that the run gives to trials."""
+    recipe = job.configuration.retraining if job.proof is job.data else job.configuration.surrogate
     return recipe.changed(epochs=max(1, round(job.configuration.trial_share * recipe.epochs)))
+
+
+def _trial_network(job: Job) -> str:
+    """Return the network of a trial: the one that is retrained, or the head on features if that is another's business.
+
+    Where the proof is a whole network on the data itself, candidates are tried with the surrogates' head on features.
+    """
+    return job.configuration.retrained_network if job.proof is job.data else ""
 
 
 def held_out_metric(job: Job, held_out: NDArray[np.int64]) -> Metric:

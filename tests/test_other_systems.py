@@ -85,7 +85,7 @@ def test_the_library_selects_and_a_lease_is_held_lost_and_refused(hidden: dict[s
     from dataclasses import replace
     from pathlib import Path
     import moso
-    from moso.cli.executor_options import usable_cores
+    from moso.cli.options.executor_options import usable_cores
     from moso.errors import MosoError
     from moso.storage.lease import held, read_holder
     from moso.storage.lease_backend import FileLease

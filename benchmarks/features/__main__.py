@@ -7,6 +7,7 @@ python -m benchmarks.features --parts demo --before CHECKOUT    # the demo, by t
 import argparse
 import json
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -27,7 +28,7 @@ OUT = Path(__file__).parents[2] / "docs" / "benchmarks"
 RESULTS = "features.json"
 METHODS = ("moso", "moso-standardised", "moso-rank")
 TIME_STEPS, WORKERS = 10, 2
-LARGE_CLASSES, LARGE_TEST = 1000, 1000
+LARGE_TEST = 1000
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -112,19 +113,15 @@ def whole(given: argparse.Namespace, folder: Path, runs: Path) -> dict[str, Any]
 
 
 def large(given: argparse.Namespace, folder: Path, runs: Path) -> dict[str, Any]:
-    """One surrogate epoch and one time step of many samples from disk, in one process."""
+    """One surrogate epoch and one time step of one of the partitions of many samples from disk, in one process."""
     data = folder / f"features-{given.large_rows}-large"
-    write_features(data, given.large_rows, given.width, LARGE_CLASSES, "float16", LARGE_TEST)
-    run = str(runs / "large")
-    train = watched(
-        "train", "--dataset", f"features:{data}", "--model", "linear", "--recipe", "linear-probe",
-        "--epochs", "1", "--partitions", str(given.partitions), "--time-steps", "1", "--seeds", "1", "--threads", "1",
-        "--workers", "1", "--method", "moso", "--ratio", str(turns.RATIO), "--out", run,
-    )  # fmt: skip
-    score = watched("score", run, "--workers", "1")
-    busy = {stage: round(sum(RunDirectory(Path(run)).seconds(stage).values()), 1) for stage in ("train", "score")}
-    size = {"rows": given.large_rows, "width": given.width, "classes": LARGE_CLASSES, "partitions": given.partitions}
-    return {"size": size, "train": train, "score": score, "computed": busy}
+    write_features(data, given.large_rows, given.width, given.classes, "float16", LARGE_TEST)
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.features.one_partition", str(data)]
+    done = subprocess.run(
+        [*command, str(runs / "large"), str(given.partitions)], check=True, stdout=subprocess.PIPE, text=True
+    )
+    size = {"rows": given.large_rows, "width": given.width, "classes": given.classes, "partitions": given.partitions}
+    return {"size": size, **json.loads(done.stdout)}
 
 
 def demo(given: argparse.Namespace, folder: Path, runs: Path) -> dict[str, Any]:

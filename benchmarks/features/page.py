@@ -79,31 +79,34 @@ def _whole(part: dict[str, Any]) -> str:
 
 
 def _large(part: dict[str, Any]) -> str:
-    size, train, score, busy = part["size"], part["train"], part["score"], part["computed"]
-    run = (EPOCHS * busy["train"] + TIME_STEPS * busy["score"]) / WORKERS
-    rows = [
-        ("one surrogate epoch of every partition", busy["train"], train),
-        ("one time step of every partition", busy["score"], score),
-    ]
+    size, count = part["size"], part["size"]["partitions"]
+    epoch, step = (part[name]["processor_seconds"] for name in ("train", "score"))
+    run = count * (EPOCHS * epoch + TIME_STEPS * step) / WORKERS
+    names = {
+        "open": "opening, checking and hashing the data",
+        "train": "one surrogate epoch of one partition",
+        "score": "one time step of one partition",
+    }
     lines = [
         "## A million samples from disk",
         "",
-        f"{_size(size)} in float16, {2 * size['rows'] * size['width'] / 1e9:.1f} GB, memory-mapped; linear head, "
-        f"{size['partitions']} partitions, one process on one thread. *Own memory* is to stay below {LARGE_MIB:,} MiB. "
-        f"{_machine(part)}",
+        f"{_size(size)} in float16, {2 * size['rows'] * size['width'] / 1e9:.1f} GB, memory-mapped; linear head, one "
+        f"of {count} partitions ({part['samples']:,} samples), one process on one thread. *Own memory* is what it held "
+        f"for itself, without pages of the mapped file, and is to stay below {LARGE_MIB:,} MiB. {_machine(part)}",
         "",
-        "| what | seconds of the work | seconds of the command | processor s of the command | own memory, MiB |",
-        "| --- | --- | --- | --- | --- |",
+        "| what | seconds | processor s | own memory, MiB |",
+        "| --- | --- | --- | --- |",
     ]
-    for name, seconds, command in rows:
+    for key, name in names.items():
+        row = part[key]
         lines.append(
-            f"| {name} | {seconds:.1f} | {command['seconds']:.1f} | {command['processor_seconds']:.1f} | "
-            f"{command['anonymous_mib']:,.0f} |"
+            f"| {name} | {row['seconds']:.1f} | {row['processor_seconds']:.1f} | {row['anonymous_mib']:,.0f} |"
         )
     lines += [
         "",
-        f"A whole run: ({EPOCHS} epochs x {busy['train']:.1f} s + {TIME_STEPS} time steps x {busy['score']:.1f} s) / "
-        f"{WORKERS} workers = {run:,.0f} s, about {run / 60:.0f} minutes.",
+        f"A whole run on free cores: {count} partitions x ({EPOCHS} epochs x {epoch:.1f} s + {TIME_STEPS} time steps x "
+        f"{step:.1f} s) / {WORKERS} workers = {run:,.0f} s, about {run / 60:.0f} minutes. Both grow with the number of "
+        "classes.",
         "",
     ]
     return "\n".join(lines)

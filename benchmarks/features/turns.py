@@ -33,10 +33,17 @@ from moso.training.recipe import TrainingRecipe
 RATIO = 0.8
 
 
-def open_job(data: Path, out: Path, model: str, epochs: int, partitions: int) -> Job:
+def open_job(data: Path, out: Path, model: str, epochs: int, partitions: int, time_steps: int = 10) -> Job:
     """Begin a run on features with the recipe `linear-probe`, on one thread."""
     given = {"dataset": f"features:{data}", "model": model, "recipe": "linear-probe", "epochs": epochs}
-    own = {"partitions": partitions, "methods": ["moso"], "ratios": [RATIO], "seeds": 1, "threads": 1}
+    own = {
+        "partitions": partitions,
+        "methods": ["moso"],
+        "ratios": [RATIO],
+        "seeds": 1,
+        "threads": 1,
+        "time_steps": time_steps,
+    }
     configuration = Configuration.resolve({**given, **own, "retrain_epochs": epochs})
     out.mkdir(parents=True)
     job = Job.open(out, configuration)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from moso.cli.configuration_flags import whole_path
+from moso.cli.options.configuration_flags import whole_path
 
 SMALL = [
     *("--model", "mlp-w8", "--epochs", "2", "--partitions", "2", "--time-steps", "2", "--seeds", "1"),

@@ -10,10 +10,10 @@ import typing
 import pytest
 import typer
 
-from moso.cli.configuration_flags import RunSettings, option_of
 from moso.cli.embed import BATCH
 from moso.cli.main import app
-from moso.cli.panels import FILES, OUTPUT, PANELS
+from moso.cli.options.configuration_flags import RunSettings, option_of
+from moso.cli.options.panels import FILES, OUTPUT, PANELS
 from moso.cli.report import MEGABYTES
 from moso.cli.verbs import VERBS
 from moso.configuration import Configuration

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from moso.analysis.resources import check_place, class_notes
-from moso.cli.configuration_flags import QUICK_VISITS, RunSettings
-from moso.cli.executor_options import ExecutorOptions
+from moso.cli.options.configuration_flags import QUICK_VISITS, RunSettings
+from moso.cli.options.executor_options import ExecutorOptions
 from moso.cli.work import new_job
 from moso.configuration import Configuration
 from moso.data.dataset import open_dataset

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from small_experiments import GRID, SETTINGS, SMALL_ARM, small
 
-from moso.cli import reproduce as reproduce_cli
+from moso.cli import reproduce_work as reproduce_cli
 from moso.experiments import registry
 from moso.experiments.cells import cells_of
 from moso.experiments.declaration import Arm, Contender, Published

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
+SCRIPTS = sorted((ROOT / "examples").glob("with_*.py"))
 # What a script needs beside its own package.
 NEEDS = {"with_scikit_learn": "imblearn"}
 

@@ -1,13 +1,17 @@
 """The map and the issues in a real browser: what is drawn around, counted and listed is what numpy says."""
 
+import shutil
+
 import numpy as np
 import pytest
 from browsing import choose, count, opened, settle, shown, until
 from report_runs import FAR_AWAY, Elements, run_to, table_with_copies, texts, two_classes
 from test_server import served
 
+import moso
 from moso.analysis.label_issues import find_label_issues
 from moso.analysis.neighbourhoods import neighbourhoods
+from moso.cli.main import app
 from moso.evaluation.likely_errors import likely_label_errors
 from moso.report.page.page import write_report
 from moso.selection.feature_rows import Features
@@ -226,3 +230,32 @@ def test_a_run_of_any_kind_has_a_map_or_says_why_not(browser, tmp_path, made, st
         until(page, "document.querySelector('#view-issues').innerText.length > 40")
         if made is not texts and stage != "begun" and not run.task.by_class:
             assert "no classes" in page.inner_text("#view-issues")
+
+
+def test_suspects_write_the_page_again(featured, tmp_path):
+    root = shutil.copytree(featured.directory.root, tmp_path / "run")
+    (root / "report.html").write_text("before")
+    app(["suspects", str(root), "--top", "5", "--quiet"], standalone_mode=False)
+    found = Elements((root / "report.html").read_text())
+    expected = find_label_issues(featured, top=5).suspects.positions
+    assert np.flatnonzero(found.column("suspected")).tolist() == sorted(expected.tolist())
+
+
+def test_a_page_of_one_class_has_all_views(browser, tmp_path):
+    rows = np.random.default_rng(0).normal(size=(40, 5)).astype(np.float32)
+    settings = {"model": "mlp-w8", "recipe": "quick", "time_steps": 2, "partitions": 1}
+    pruned = moso.prune(
+        (rows, rows.sum(axis=1)),
+        task="regression",
+        labels=np.zeros(40, dtype=int),
+        ratio=0.5,
+        out=tmp_path / "run",
+        **settings,
+    )
+    assert pruned.run.task.classes == ("0",)
+    with opened(browser, write_report(pruned.run)) as page:
+        for view in ("samples", "map", "issues", "classes", "methods", "training", "overview"):
+            page.evaluate(f"location.hash = '{view}'")
+            until(page, f"document.querySelector('#view-{view}').innerText.length > 30")
+        assert "single class" in page.evaluate("moso.model.about.label_errors.missing")
+        assert "data in memory" in page.evaluate("moso.model.about.features.missing")

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from moso import errors
-from moso.cli.configuration_flags import RunSettings, option_of
-from moso.cli.executor_options import ExecutorOptions
-from moso.cli.flags import DryRun, option, with_flags
-from moso.cli.panels import SELECTION
+from moso.cli.options.configuration_flags import RunSettings, option_of
+from moso.cli.options.executor_options import ExecutorOptions
+from moso.cli.options.flags import DryRun, option, with_flags
+from moso.cli.options.panels import SELECTION
 from moso.cli.run import Out
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from moso.cli.flags import Flags, Quiet, local_path, option, with_flags
-from moso.cli.panels import DATA, NETWORK, OUTPUT, PLACE
+from moso.cli.options.flags import Flags, Quiet, local_path, option, with_flags
+from moso.cli.options.panels import DATA, NETWORK, OUTPUT, PLACE
 
 # `embedding.rows.BATCH_SIZE`, which a test holds against this.
 BATCH = 64
@@ -67,8 +67,8 @@ def embed(options: EmbedOptions) -> None:
 
     Labels, ids and class names are written beside them. The same command resumes an interrupted one.
     """
-    from moso.cli.configuration_flags import whole_path
     from moso.cli.display import showing
+    from moso.cli.options.configuration_flags import whole_path
     from moso.configuration.device import available_device
     from moso.data.dataset import open_dataset
     from moso.embedding import Embedding, find_embedder, write_features_folder

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from moso.cli.configuration_flags import RunSettings
-from moso.cli.executor_options import ExecutorOptions
-from moso.cli.flags import Flags, Json, Quiet, local_option, option, with_flags
-from moso.cli.panels import DATA, NETWORK, PLACE, SCORING
+from moso.cli.options.configuration_flags import RunSettings
+from moso.cli.options.executor_options import ExecutorOptions
+from moso.cli.options.flags import Flags, Json, Quiet, local_option, option, with_flags
+from moso.cli.options.panels import DATA, NETWORK, PLACE, SCORING
 from moso.cli.run import ConfigArgument
 
 SAMPLES = 200

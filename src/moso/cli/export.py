@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from moso.cli.flags import Decisions, Flags, Quiet, RunArgument, Seed, local_option, option, with_flags
-from moso.cli.panels import OUTPUT, SELECTION
+from moso.cli.options.flags import Decisions, Flags, Quiet, RunArgument, Seed, local_option, option, with_flags
+from moso.cli.options.panels import OUTPUT, SELECTION
 
 
 @dataclass(frozen=True)

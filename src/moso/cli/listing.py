@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from moso.cli.flags import Json
+from moso.cli.options.flags import Json
 
 # Columns of the printed tables; the JSON has all columns.
 _COLUMNS = {

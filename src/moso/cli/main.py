@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from moso.cli.help_layout import LazyGroup
+from moso.cli.options.help_layout import LazyGroup
 from moso.errors import MosoError
 from moso.version import __version__
 

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from moso.cli.flags import Quiet, RunArgument, option
-from moso.cli.panels import OUTPUT
+from moso.cli.options.flags import Quiet, RunArgument, option
+from moso.cli.options.panels import OUTPUT
 
 # `report.page.page.MAX_MEGABYTES`, which a test holds against this.
 MEGABYTES = 25.0

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from moso.cli.flags import Flags, Quiet, local_option, option, with_flags
-from moso.cli.panels import DATA, OUTPUT, PLACE, PROOF, SELECTION
+from moso.cli.options.flags import Flags, Quiet, local_option, option, with_flags
+from moso.cli.options.panels import DATA, OUTPUT, PLACE, PROOF, SELECTION
 
 
 @dataclass(frozen=True)

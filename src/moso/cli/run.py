@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from moso.cli.configuration_flags import RunSettings
-from moso.cli.executor_options import ExecutorOptions
-from moso.cli.flags import DryRun, option, with_flags
-from moso.cli.panels import OUTPUT
+from moso.cli.options.configuration_flags import RunSettings
+from moso.cli.options.executor_options import ExecutorOptions
+from moso.cli.options.flags import DryRun, option, with_flags
+from moso.cli.options.panels import OUTPUT
 
 ConfigArgument = Annotated[
     Path | None,

@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-from moso.cli.executor_options import ExecutorOptions
-from moso.cli.flags import Quiet, RunArgument, option, with_flags
-from moso.cli.panels import PROOF
-from moso.cli.selection_options import Methods, SelectionOptions, Selectors
+from moso.cli.options.executor_options import ExecutorOptions
+from moso.cli.options.flags import Quiet, RunArgument, option, with_flags
+from moso.cli.options.panels import PROOF
+from moso.cli.options.selection_options import Methods, SelectionOptions, Selectors
 
 Tolerance = Annotated[
     float | None,
@@ -22,7 +22,7 @@ Tolerance = Annotated[
 @with_flags
 def score(run: RunArgument, method: Methods = None, selector: Selectors = None, *, options: ExecutorOptions) -> None:
     """Gather the evidence that methods and selectors need and write the scores."""
-    from moso.cli.selection_options import asked_choices
+    from moso.cli.options.selection_options import asked_choices
     from moso.cli.work import open_job, working
     from moso.run.stages import score_stage
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from moso.cli.flags import Json, RunArgument, option
-from moso.cli.panels import OUTPUT
+from moso.cli.options.flags import Json, RunArgument, option
+from moso.cli.options.panels import OUTPUT
 
 if TYPE_CHECKING:
     from moso.analysis.run_status import StageStatus, Status

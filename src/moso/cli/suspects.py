@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 from moso import errors
-from moso.cli.executor_options import ExecutorOptions
-from moso.cli.flags import RunArgument, Seed, local_option, option, with_flags
-from moso.cli.panels import DATA, OUTPUT, SCORING
+from moso.cli.options.executor_options import ExecutorOptions
+from moso.cli.options.flags import RunArgument, Seed, local_option, option, with_flags
+from moso.cli.options.panels import DATA, OUTPUT, SCORING
 
 PRINTED = 10
 

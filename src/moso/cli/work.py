@@ -11,11 +11,11 @@ from typing import Any
 
 import typer
 
-from moso.cli.configuration_flags import QUICK, QUICK_VISITS, RunSettings, configuration_from, says_mix
 from moso.cli.display import showing
-from moso.cli.executor_options import ExecutorOptions
 from moso.cli.export import ExportOptions
-from moso.cli.selection_options import SelectionOptions, asked_ratios
+from moso.cli.options.configuration_flags import QUICK, QUICK_VISITS, RunSettings, configuration_from, says_mix
+from moso.cli.options.executor_options import ExecutorOptions
+from moso.cli.options.selection_options import SelectionOptions, asked_ratios
 from moso.configuration import CUSTOM, Configuration
 from moso.configuration.class_mix import ClassMix, fitting_mix
 from moso.configuration.device import available_device

@@ -25,7 +25,7 @@ from moso.configuration.fields import (
     ScoringFields,
     SelectionFields,
 )
-from moso.configuration.networks import check_networks, fitting_networks, retraining_recipe
+from moso.configuration.network_settings import check_networks, fitting_networks, retraining_recipe
 from moso.configuration.resolved_method import ResolvedMethod, all_needs, read_settings, resolve_method
 from moso.data.sources.registry import expected_task, has_vectors
 from moso.errors import unknown_name

@@ -15,7 +15,7 @@ from typing import Any
 from moso import errors
 from moso.analysis.costs import method_costs
 from moso.configuration import Configuration
-from moso.configuration.networks import GIVEN_FEATURES
+from moso.configuration.network_settings import GIVEN_FEATURES
 from moso.configuration.resolved_method import ResolvedMethod
 from moso.evaluation.detection import detection
 from moso.evaluation.label_suspects import suspicion

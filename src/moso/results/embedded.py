@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 
 from moso import errors
 from moso.configuration import Configuration
-from moso.configuration.networks import GIVEN_FEATURES
+from moso.configuration.network_settings import GIVEN_FEATURES
 from moso.data.dataset import DataSet
 from moso.data.mapped import MappedReader
 from moso.data.samples import Samples, StoredSamples
-from moso.data.sources.features import open_features
+from moso.data.sources.features_folder import open_features
 from moso.data.sources.source import Request
 from moso.data.views import Normalisation
 from moso.embedding import Embedding, embed_samples, find_embedder
-from moso.embedding.folder import content_of
+from moso.embedding.embedded_folder import content_of
 from moso.files import clear_away, write_json
 from moso.progress import Progress, silent
 

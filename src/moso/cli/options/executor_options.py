@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from moso import errors
-from moso.cli.flags import Flags, Quiet, option
-from moso.cli.panels import PLACE
+from moso.cli.options.flags import Flags, Quiet, option
+from moso.cli.options.panels import PLACE
 from moso.progress import Progress
 
 if TYPE_CHECKING:

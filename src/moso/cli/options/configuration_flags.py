@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic.fields import FieldInfo
 
 from moso import errors
-from moso.cli.flags import Flags, Keeps, flag, option
-from moso.cli.panels import NETWORK, PROOF
+from moso.cli.options.flags import Flags, Keeps, flag, option
+from moso.cli.options.panels import NETWORK, PROOF
 from moso.configuration.fields import GROUPS, title_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from moso.cli.panels import FILES, OUTPUT, PANELS
+from moso.cli.options.panels import FILES, OUTPUT, PANELS
 from moso.cli.verbs import RESUMABLE, VERBS
 from moso.errors import unknown_name
 

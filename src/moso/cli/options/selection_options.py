@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 from moso import errors
-from moso.cli.flags import Decisions, Flags, Keeps, option
-from moso.cli.panels import SELECTION
+from moso.cli.options.flags import Decisions, Flags, Keeps, option
+from moso.cli.options.panels import SELECTION
 
 if TYPE_CHECKING:
     from moso.configuration.resolved_method import ResolvedMethod

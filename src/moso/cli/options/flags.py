@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from moso.cli.panels import OUTPUT, SELECTION
+from moso.cli.options.panels import OUTPUT, SELECTION
 
 
 def local_path(text: str | Path) -> Path:

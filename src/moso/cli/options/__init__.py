@@ -1,0 +1,1 @@
+"""Flags of the verbs: shared ones, those of configuration, executors and selections, and how help shows them."""

@@ -31,6 +31,10 @@ class CandidateSettings(Protocol):
         """Whether samples belong to classes."""
 
     @property
+    def class_mix(self) -> str:
+        """The mix of classes that is kept: as it is, or equally many of each."""
+
+    @property
     def min_per_class(self) -> int:
         """Samples that every class keeps."""
 
@@ -72,8 +76,9 @@ def undecided(settings: CandidateSettings) -> ResolvedMethod:
 
 
 def _all(settings: CandidateSettings, unequal: bool) -> Iterator[Candidate]:
-    plain = "balanced" if settings.by_class else "top"
-    classes = "balanced" if settings.by_class else "together"
+    mix = "proportional" if settings.class_mix == "as-is" else "balanced"
+    other = "balanced" if mix == "proportional" else "proportional"
+    plain, classes = (mix, mix) if settings.by_class else ("top", "together")
 
     def made(name: str, method: str, selector: str, given: Given | None = None, on_inputs: bool = False) -> Candidate:
         table = {owner: dict(values) for owner, values in settings.settings.items()}
@@ -82,15 +87,15 @@ def _all(settings: CandidateSettings, unequal: bool) -> Iterator[Candidate]:
         return Candidate(name, resolve_method(method, selector, table, settings.min_per_class), on_inputs)
 
     every_judge = {"moso-cross": {"judges": "all"}}
-    yield made("random", "random", "balanced" if settings.by_class else "random")
+    yield made("random", "random", mix if settings.by_class else "random")
     yield made("moso-rank", "moso-rank", plain)
     yield made("moso-cross", "moso-cross", plain, every_judge)
     yield made("moso-standardised", "moso-standardised", plain)
     yield made("moso", "moso", plain)
     yield made("moso-rank-late", "moso-rank", plain, {"moso-rank": {"weights": "late"}})
     if settings.by_class and unequal:
-        yield made("moso-rank-proportional", "moso-rank", "proportional")
-        yield made("moso-cross-proportional", "moso-cross", "proportional", every_judge)
+        yield made(f"moso-rank-{other}", "moso-rank", other)
+        yield made(f"moso-cross-{other}", "moso-cross", other, every_judge)
     for cut in _CUTS:
         covered = {"coverage": {"classes": classes, "cut": cut}}
         yield made(f"moso-rank-coverage-{cut:g}", "moso-rank", "coverage", covered)

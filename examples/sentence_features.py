@@ -4,8 +4,8 @@
     moso embed --dataset text:trec --network sentence_features:make --out trec-features
     moso run --dataset features:trec-features --ratio 0.4
 
-The network reads texts by itself (`reads_texts`): its own tokeniser, and the mean of its last hidden states,
-scaled to length 1.
+The network reads texts by itself (`reads_texts`): it has its own tokeniser and gives the mean of its last hidden
+states, scaled to length 1.
 """
 
 import os

@@ -161,4 +161,4 @@ def test_the_originals_of_features_are_found_by_id(folder, class_folder):
     originals = Originals.open(Configuration.resolve({"dataset": f"features:{folder}"}))
     last = original.ids.to_pylist()[-1]
     assert originals.picture(last).getpixel((0, 0)) == original.picture(len(original) - 1).getpixel((0, 0))
-    assert originals.class_name(last) == "cat"
+    assert originals.samples.classes[originals.samples.labels[originals.position(last)]] == "cat"

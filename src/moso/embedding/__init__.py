@@ -1,7 +1,7 @@
 """Features of samples in a network that is not trained: computed once, resumable, in memory-mapped files."""
 
-from moso.embedding.embedding_network import Embedder, find_embedder
-from moso.embedding.feature_files import EmbeddedFolder, Embedding, embed_samples, write_features_folder
+from moso.embedding.embedded_folder import EmbeddedFolder, Embedding, embed_samples, write_features_folder
+from moso.embedding.embedder import Embedder, find_embedder
 from moso.embedding.rows import write_rows
 
 __all__ = [

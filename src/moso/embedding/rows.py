@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from moso import errors
 from moso.data.views import View, load
-from moso.embedding.embedding_network import Embedder
+from moso.embedding.embedder import Embedder
 from moso.evidence import arrays
 from moso.files import write_json
 from moso.gradients.fitting import is_out_of_memory

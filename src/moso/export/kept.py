@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from moso import errors
 from moso.configuration import CUSTOM
-from moso.data.sources.feature_folder import original_name
+from moso.data.sources.features_folder import original_name
 from moso.data.sources.text_files import SUFFIXES
 from moso.errors import unknown_name
 from moso.export.as_folder import write_image_folder

@@ -81,7 +81,7 @@ def models() -> list[tuple[str, str]]:
 
     Example:
         >>> [name for name, _ in models()][:4]
-        ['linear', 'tanh', 'mlp', 'convnet']
+        ['linear', 'tanh', 'mlp', 'mlp-head']
     """
     return [(name, network.full_description) for name, network in MODELS.all().items()]
 

@@ -22,11 +22,11 @@ from moso.configuration.network_settings import GIVEN_FEATURES
 from moso.data.dataset import DataSet
 from moso.data.mapped import MappedReader
 from moso.data.samples import Samples, StoredSamples
-from moso.data.sources.feature_folder import open_features
+from moso.data.sources.features_folder import open_features
 from moso.data.sources.source import Request
 from moso.data.views import Normalisation
 from moso.embedding import Embedding, embed_samples, find_embedder
-from moso.embedding.feature_files import content_of
+from moso.embedding.embedded_folder import content_of
 from moso.files import clear_away, write_json
 from moso.progress import Progress, silent
 

@@ -13,7 +13,7 @@ from moso import errors
 from moso.configuration import CUSTOM, Configuration
 from moso.data.images import EncodedReader
 from moso.data.samples import StoredSamples
-from moso.data.sources.feature_folder import original_name
+from moso.data.sources.features_folder import original_name
 from moso.data.sources.registry import open_source
 
 

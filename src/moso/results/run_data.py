@@ -26,8 +26,8 @@ from moso.data.mapped import MappedReader
 from moso.data.samples import Samples, StoredSamples
 from moso.data.views import Normalisation, View, load
 from moso.embedding import write_rows
-from moso.embedding.embedding_network import trained_with
-from moso.embedding.feature_files import content_of
+from moso.embedding.embedded_folder import content_of
+from moso.embedding.embedder import trained_with
 from moso.evidence import arrays
 from moso.files import write_json
 from moso.models import Start, build_model

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from moso import errors
 from moso.data.dataset import DataSet
 from moso.data.samples import Samples, StoredSamples
-from moso.data.sources.feature_folder import NOTE, read_array, read_note
-from moso.embedding.embedding_network import Embedder
+from moso.data.sources.features_folder import NOTE, read_array, read_note
+from moso.embedding.embedder import Embedder
 from moso.embedding.rows import BATCH_SIZE, batches_of, write_rows
 from moso.files import replacing, write_json
 from moso.progress import Progress, silent
@@ -69,7 +69,7 @@ def embed_samples(
 
     Example:
         >>> import tempfile
-        >>> from moso.embedding.embedding_network import find_embedder
+        >>> from moso.embedding.embedder import find_embedder
         >>> samples = StoredSamples.from_arrays(np.zeros((5, 1, 8, 8), dtype=np.uint8), [0, 1, 0, 1, 0])
         >>> path = Path(tempfile.mkdtemp()) / "train.npy"
         >>> embed_samples(path, samples, find_embedder("convnet-w4", samples)).shape

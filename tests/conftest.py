@@ -39,7 +39,10 @@ def small_run(tmp_path):
     """A function that makes a job on digits small enough to run to the end in a second or two."""
 
     def make(name: str = "run", **settings) -> Job:
-        given = {"model": "mlp-w8", "epochs": 2, "partitions": 2, "time_steps": 3, "seeds": 1, "ratios": [0.5]}
+        given = {
+            **{"model": "mlp-w8", "epochs": 2, "partitions": 2, "time_steps": 3, "seeds": 1, "ratios": [0.5]},
+            **{"methods": ["moso", "moso-standardised", "moso-rank"], "view": "evaluation"},
+        }
         configuration = Configuration.resolve({**given, **settings})
         return Job.open(tmp_path / name, configuration)
 

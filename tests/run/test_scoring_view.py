@@ -74,7 +74,7 @@ def noisy(tmp_path_factory):
     """Two runs that differ in the view alone: wrong labels, batch-norm, augmentation."""
     settings = {
         **{"model": "convnet-w4", "partitions": 2, "time_steps": 2, "epochs": 3, "seeds": 1, "ratios": [0.5]},
-        **{"label_noise": 0.2, "augmentation": "crop-flip"},
+        **{"label_noise": 0.2, "augmentation": "crop-flip", "methods": ["moso"]},
     }
     root = tmp_path_factory.mktemp("views")
     return {

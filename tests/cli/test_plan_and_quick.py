@@ -19,7 +19,7 @@ from moso.data.dataset import open_dataset
 from moso.errors import MosoError
 from moso.results.directory import RunDirectory
 
-SMALL = ("--model", "mlp-w32", "--epochs", "2", "--partitions", "2", "--time-steps", "3", "--workers", "1")
+SMALL = ("--model", "mlp-w32", "--epochs", "2", "--partitions", "3", "--time-steps", "3", "--workers", "1")
 
 
 def job(out: Path | str | None = None, **settings):
@@ -73,9 +73,9 @@ def test_classes_that_only_one_split_has_are_named(tmp_path):
     assert "1 class (1) has no test samples" in untested
 
 
-def test_quick_is_one_score_one_ratio_one_seed_unless_flags_say_otherwise():
+def test_quick_is_one_choice_one_ratio_one_seed_unless_flags_say_otherwise():
     quick = job(quick=True).configuration
-    assert (quick.methods, quick.ratios, quick.seeds, quick.time_steps) == (("moso-rank",), (0.4,), 1, 5)
+    assert (quick.methods, quick.ratios, quick.seeds, quick.time_steps) == (("auto",), (0.4,), 1, 5)
     assert quick.surrogate.epochs == 20  # small data is trained as the recipe says
     other = job(quick=True, ratios=["60%"], seeds=2, methods=["el2n"]).configuration
     assert (other.methods, other.ratios, other.seeds) == (("el2n",), (0.6,), 2)

@@ -19,7 +19,7 @@ Quick = Annotated[
     option(
         "--quick",
         panel=PROOF,
-        help="a first look in minutes: moso-rank, ratio 0.4, one seed, 5 time steps and few epochs on large data, "
+        help="a first look in minutes: auto, ratio 0.4, one seed, 5 time steps and few epochs on large data, "
         "unless flags say otherwise",
     ),
 ]
@@ -57,8 +57,8 @@ _SHORTCUTS: dict[str, tuple[type, str]] = {
 _NOT_FLAGS = {"format", "by_class"}
 
 
-# What `--quick` asks for unless other flags or a file say otherwise: one score, one ratio, one seed.
-QUICK = {"methods": ["moso-rank"], "ratios": [0.4], "seeds": 1, "time_steps": 5}
+# What `--quick` asks for unless other flags or a file say otherwise: one choice, one ratio, one seed.
+QUICK = {"methods": ["auto"], "trial_share": 0.5, "ratios": [0.4], "seeds": 1, "time_steps": 5}
 # With `--quick`, a training visits about this many samples, and a small data set as often as the recipe says.
 QUICK_VISITS = 200_000
 

@@ -45,13 +45,14 @@ test-newest:
 	$(NEWEST)/bin/python -m pytest tests -n 2 --dist loadfile -m 'not long'
 
 # Not torchrun: the processes of older versions of torch wait for each other for ever when they end (gloo). Not the
-# benchmarks, whose rivals want newer versions.
+# benchmarks and the integrations, whose rivals and frameworks want newer versions.
 test-oldest:
 	$(PYTHON) -m venv --clear $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-oldest.txt \
 	    --editable '.[vision,text,neighbours,cleanlab,ray,store,watch]' $(TEST_TOOLS)
 	$(OLDEST)/bin/python -m pytest tests -n 2 --dist loadfile -m 'not long' \
-	    --ignore tests/executors/test_torchrun.py --ignore tests/benchmarks
+	    --ignore tests/executors/test_torchrun.py --ignore tests/benchmarks \
+	    --ignore tests/integrations
 
 test-long: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -m long

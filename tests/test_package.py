@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+# The extras of moso.integrations ask for the versions they were written with: `make test-oldest` leaves them out.
+INTEGRATIONS = ("transformers", "accelerate", "lightning", "skorch", "peft", "datasets", "wandb", "mlflow")
 TRY = [
     *("run", "--model", "mlp-w8", "--recipe", "quick", "--partitions", "2", "--time-steps", "2", "--seeds", "1"),
     *("--ratio", "0.5", "--method", "moso", "--workers", "1", "--quiet", "--out", "run"),
@@ -21,7 +23,7 @@ TRY = [
 
 def test_lower_bounds_are_the_versions_that_test_oldest_runs():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = [name for name in project["optional-dependencies"] if name not in ("test", "bench")]
+    extras = [name for name in project["optional-dependencies"] if name not in ("test", "bench", *INTEGRATIONS)]
     asked = [*project["dependencies"], *(one for name in extras for one in project["optional-dependencies"][name])]
     lines = (ROOT / "constraints-oldest.txt").read_text().partition("\n\n")[0].splitlines()
     tested = [line.replace("==", ">=") for line in lines if not line.startswith("#")]

@@ -10,7 +10,7 @@ import pytest
 
 from moso.results import Run
 
-COMMAND = ("run", "--model", "mlp-w8", "--epochs", "12", "--partitions", "2", "--time-steps", "2", "--quick")
+COMMAND = ("run", "--model", "mlp-w8", "--epochs", "12", "--partitions", "3", "--time-steps", "2", "--quick")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="process groups are sent signals in another way")

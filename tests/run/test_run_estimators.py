@@ -18,6 +18,7 @@ from whole_runs import scored
 @pytest.fixture(scope="module")
 def exact(tmp_path_factory):
     settings = {"model": "mlp-w8", "epochs": 3, "partitions": 2, "time_steps": 2, "seeds": 1, "ratios": [0.5]}
+    settings |= {"methods": ["moso", "moso-rank"], "view": "evaluation"}
     root = tmp_path_factory.mktemp("exact") / "run"
     return scored(Job.open(root, Configuration.resolve(settings))).scores()
 

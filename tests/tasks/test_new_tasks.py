@@ -94,9 +94,9 @@ def test_an_ordinal_task_is_partitioned_trained_scored_selected_proved_and_shown
         out=tmp_path / "run", **{**FAST, "epochs": 40, "learning_rate": 0.1},
     )  # fmt: skip
     run = moso.Run.open(tmp_path / "run")
-    # Samples belong to classes, so each partition has its share of each, and as many of each stay.
+    # Samples belong to classes, so each partition has its share of each, and classes of unequal size keep their mix.
     assert all(np.ptp(np.bincount(answers[part]) / np.bincount(answers[:120])) < 0.1 for part in run.partitions())
-    assert np.ptp(np.bincount(answers[pruned.kept])) <= 1
+    assert np.ptp(np.bincount(answers[pruned.kept]) / np.bincount(answers[:120])) < 0.05
     assert run.build_model()(torch.zeros(2, 5)).shape == (2, 3)
     full = next(row for row in run.evaluation() if row["method"] == "full")
     assert (full["metric"], full["unit"], full["better"]) == ("within one", "%", "higher")

@@ -192,7 +192,8 @@ def _tried(clock: _Clock) -> tuple[float, Rise]:
         seconds = _step_seconds(clock.job, retraining=True)
     scored = 0
     with measuring(lambda _, peak: rises.append(peak or 0)):
-        if TERMS in needed_kinds(clock.job.configuration.needs()):
+        c = clock.job.configuration
+        if TERMS in needed_kinds(c.needs()) and c.estimator != IN_RUN:  # in-run terms are collected while training
             scored = min(len(clock.part), CALIBRATION_SAMPLES)
             assert clock.scoring >= 0  # timed on first access
     return seconds, Rise(base, rises[0], rises[1], scored)

@@ -42,7 +42,7 @@ def neighbour_doubt(rows: Features, labels: NDArray[np.int64], count: int | None
     Example:
         >>> rows = Features(np.array([[1.0, 0.0], [1.0, 0.1], [0.9, 0.0], [0.0, 1.0]], dtype=np.float32))
         >>> neighbour_doubt(rows, np.array([0, 0, 1, 1]), count=2).round(2)
-        array([0.5, 0.5, 1. , 1. ])
+        array([0.51, 0.5 , 1.  , 1.  ])
     """
     asked = count or neighbour_count(len(labels), len(np.unique(labels)))
     where, cosines = nearest(rows, asked, "cosine")

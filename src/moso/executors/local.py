@@ -24,7 +24,7 @@ from moso.run.pieces import Piece, perform
 
 # A copy of this process would inherit the state of PyTorch's threads and deadlock. A server that has imported all and
 # computed nothing can be copied; without one, each process imports all by itself, which takes two seconds.
-_METHOD = "forkserver" if sys.platform == "linux" else "spawn"
+_METHOD = "forkserver" if sys.platform == "linux" and hasattr(os, "fork") else "spawn"
 
 
 def _nothing() -> None:

@@ -159,7 +159,10 @@ def test_nothing_beats_drawing_at_random():
     found = judged(FULL, moso, random, spent=SPENT)
     assert found.beats_random is False
     assert found.anything_beats_random is False
-    assert "no difference that 3 seeds can tell from chance. Nothing here beats drawing at random." in found.headline
+    chance = "no difference that 3 seeds can tell from chance. "
+    assert f"{chance}Nothing here is shown to beat drawing at random; more seeds may tell." in found.headline
+    below = judged(FULL, cells("moso", 0.6, *around(96.8, 2.0)), cells("random", 0.6, *reversed(around(97.0, 2.0))))
+    assert f"{chance}Nothing here beats drawing at random." in below.headline
     assert "can probably go" in found.headline
     assert found.paid_after is None
     assert "Random selection saves the same without the 90.0 s of scoring." in str(found)

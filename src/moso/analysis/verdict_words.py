@@ -149,7 +149,12 @@ def _beside_random(verdict: "Verdict", found: "Finding") -> str:
             return f"That is {side} {baseline}."
         case "worse":
             said = f"But that is {side} {baseline}, which is the better choice here."
-    return said if verdict.anything_beats_random else f"{said} Nothing here beats drawing at random."
+    if verdict.anything_beats_random:
+        return said
+    # A difference that chance may have made is no proof of merit, and none of its absence either.
+    if row.against_random.verdict == "level" and row.against_random.gain > 0:
+        return f"{said} Nothing here is shown to beat drawing at random; more seeds may tell."
+    return f"{said} Nothing here beats drawing at random."
 
 
 def _among(difference: PairedDifference) -> str:

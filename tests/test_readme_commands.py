@@ -21,7 +21,7 @@ from PIL import Image
 pytestmark = pytest.mark.skipif(find_spec("timm") is None, reason="the README's networks need the extra [vision]")
 
 ROOT = Path(__file__).parents[1]
-_SMALL = "--epochs 2 --partitions 2 --time-steps 2 --seeds 1 --workers 1 --quiet"
+_SMALL = "--epochs 2 --partitions 3 --time-steps 2 --seeds 1 --workers 1 --quiet"
 # What is added to a verb; the last of two equal flags counts.
 _ADDED = {"run": _SMALL, "compare": _SMALL, "suspects": "--workers 1", "reproduce figure-1a": "--dry-run"}
 
@@ -53,6 +53,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Image.fromarray(draw.integers(0, 255, (16, 16, 3), dtype=np.uint8)).save(path)
         rows.append({"image": {"bytes": path.read_bytes(), "path": path.name}, "label": number % 2})
     pq.write_table(pa.Table.from_pylist(rows), root / "train.parquet")
+    (root / "my-features").mkdir()
+    for split, count in (("train", 90), ("test", 30)):
+        labels = np.arange(count) % 3
+        features = draw.normal(size=(count, 8)) + 2 * np.eye(8)[labels]
+        np.save(root / "my-features" / f"{split}.npy", features.astype(np.float16))
+        np.save(root / "my-features" / f"{split}_labels.npy", labels)
     return root
 
 

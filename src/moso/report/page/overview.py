@@ -124,7 +124,8 @@ def _in_vain(row: Row, tolerance: float) -> str:
     if row.against_full is None or row.against_full.gain < -allowed_loss(row, tolerance) - 1e-9:
         return "accuracy is lost"
     known = row.against_random
-    return "random does as well" if known is not None and known.verdict in ("level", "worse") else ""
+    words = {"level": "not shown to beat random", "worse": "random is better"}
+    return "" if known is None else words.get(known.verdict, "")
 
 
 def cost(run: Run, in_vain: Mapping[float, str]) -> dict[str, Any] | None:

@@ -34,7 +34,22 @@ class MultilayerPerceptron(nn.Module):
         return logits
 
 
-class PerceptronHead(nn.Module):
+class _OneHiddenLayer(nn.Module):
+    """One hidden layer of `width` units, and a classifier."""
+
+    def __init__(self, input_shape: tuple[int, ...], classes: int, width: int, activation: nn.Module) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(prod(input_shape), width)
+        self.activation = activation
+        self.classifier = nn.Linear(width, classes)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return logits `[batch, classes]` of inputs `[batch, ...]`."""
+        logits: Tensor = self.classifier(self.activation(self.hidden(inputs.flatten(1))))
+        return logits
+
+
+class PerceptronHead(_OneHiddenLayer):
     """One hidden layer of `width` rectified units: a head for features that is not linear.
 
     Args:
@@ -49,18 +64,10 @@ class PerceptronHead(nn.Module):
     """
 
     def __init__(self, input_shape: tuple[int, ...], classes: int, width: int) -> None:
-        super().__init__()
-        self.hidden = nn.Linear(prod(input_shape), width)
-        self.relu = nn.ReLU()
-        self.classifier = nn.Linear(width, classes)
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Return logits `[batch, classes]` of inputs `[batch, ...]`."""
-        logits: Tensor = self.classifier(self.relu(self.hidden(inputs.flatten(1))))
-        return logits
+        super().__init__(input_shape, classes, width, nn.ReLU())
 
 
-class TanhNetwork(nn.Module):
+class TanhNetwork(_OneHiddenLayer):
     """One hidden layer of `width` tanh units; it is smooth, as leave-one-out studies need it.
 
     Args:
@@ -75,12 +82,4 @@ class TanhNetwork(nn.Module):
     """
 
     def __init__(self, input_shape: tuple[int, ...], classes: int, width: int) -> None:
-        super().__init__()
-        self.hidden = nn.Linear(prod(input_shape), width)
-        self.tanh = nn.Tanh()
-        self.classifier = nn.Linear(width, classes)
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Return logits `[batch, classes]` of inputs `[batch, ...]`."""
-        logits: Tensor = self.classifier(self.tanh(self.hidden(inputs.flatten(1))))
-        return logits
+        super().__init__(input_shape, classes, width, nn.Tanh())

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moso.configuration.candidates import Candidate, candidates
+from moso.configuration.class_mix import fitting_mix
 from moso.data.input_rows import are_vectors, input_rows
 from moso.evidence_kinds import EvidenceKind
 from moso.evidence_kinds.cross_terms import CROSS_TERMS_ALL
@@ -18,8 +19,6 @@ from moso.selection import select
 T = TypeVar("T")
 # The share of the training data that is held out at once, roughly.
 HELD_OUT = 0.2
-# Above this ratio of the largest class to the smallest, equal numbers and equal shares of classes are two candidates.
-_UNEQUAL = 1.5
 
 
 def folds(partitions: int) -> list[tuple[int, ...]]:
@@ -54,17 +53,11 @@ class EvidenceWithout(SeedEvidence):
         return cast(T, [judge for part, judge in enumerate(judges) if part not in self.fold])
 
 
-def has_vectors(job: Job) -> bool:
-    """Return whether inputs are vectors that fit the memory limit of the run."""
-    return are_vectors(job.data.train, job.configuration.memory_limit_bytes)
-
-
 def possible_candidates(job: Job) -> list[Candidate]:
     """Return the candidates of a run, the simplest first."""
-    sizes = np.bincount(job.data.train.labels)
-    sizes = sizes[sizes > 0]
-    unequal = bool(sizes.max() > _UNEQUAL * sizes.min())
-    return candidates(job.configuration, vectors=has_vectors(job), unequal=unequal)
+    c, train = job.configuration, job.data.train
+    vectors = are_vectors(train, c.memory_limit_bytes)
+    return candidates(c, vectors=vectors, unequal=fitting_mix(train.labels) == "as-is")
 
 
 def kept_samples(

@@ -134,6 +134,24 @@ _OPTIMISATION = (
         "opt",
         "the set of samples without which the network would be nearly the same is removed",
     ),
+    Method(
+        "craig",
+        None,
+        "craig",
+        "every sample of a class near a kept one in gradient; weighted by how many are",
+        source="Mirzasoleiman et al., ICML 2020; per class, last layer, at the end of training",
+        family="optimisation",
+        when="clean labels, a training that can weigh samples",
+    ),
+    Method(
+        "gradmatch",
+        None,
+        "gradmatch",
+        "weighted gradients that add up to the gradient of their class",
+        source="Killamsetty et al., GRAD-MATCH, ICML 2021; per class, last layer, at the end of training",
+        family="optimisation",
+        when="clean labels, a training that can weigh samples",
+    ),
 )
 _BASELINES = (
     Method(

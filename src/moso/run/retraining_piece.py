@@ -11,14 +11,15 @@ from moso.evaluation.standings import RetrainingRow
 from moso.files import clear_away, write_json
 from moso.progress import Progress
 from moso.results.retrainings import Retraining, retraining_path
-from moso.results.selections import read_selection
+from moso.results.selections import read_kept
 from moso.run.job import Job
 from moso.run.pieces import Piece
 from moso.run.training import checkpoints
-from moso.selection import kept_count
+from moso.selection import Kept, kept_count
 from moso.tasks.metric import ACCURACY
-from moso.training.loop import StepPlan, TrainingData, train
+from moso.training.loop import Callback, StepPlan, TrainingData, train
 from moso.training.recording import ShowProgress
+from moso.training.weighted_losses import WeighLosses
 
 
 @dataclass(frozen=True)
@@ -45,17 +46,23 @@ class Retrain(Piece):
             return
         own, recipe = self.retraining, job.configuration.retraining
         everything = job.training_data(recipe, np.arange(len(job.data.train)), own.seed, proof=True)
-        data, samples = _retraining_data(job, own, everything)
+        kept = _kept(job, own)
+        data, samples = _retraining_data(own, everything, kept)
         total = recipe.epochs * everything.steps_per_epoch(recipe.batch_size) if own.match == "steps" else None
         if own.method == FEWER_STEPS:
             total = recipe.epochs * -(-kept_count(len(job.data.train), own.ratio) // recipe.batch_size)
         model = job.model(own.seed, network=own.network)
         position = job.directory.root / "state" / f"retrain-{self.name}" / "position.safetensors"
+        callbacks: list[Callback] = [checkpoints(job, position, "evaluate", self.name), ShowProgress(progress)]
+        weighted = {}
+        if kept is not None and kept.weights is not None:
+            weighted = {"weighted": True}
+            callbacks.append(WeighLosses(kept.positions, kept.weights, job.runtime.team.share))
         history = train(
             model,
             StepPlan(data, recipe, own.seed, total),
             loss=job.loss,
-            callbacks=[checkpoints(job, position, "evaluate", self.name), ShowProgress(progress)],
+            callbacks=callbacks,
             loader_workers=job.runtime.loader_workers,
             label=f"retraining {own.title()}, seed {own.seed}",
             team=job.runtime.team,
@@ -63,7 +70,7 @@ class Retrain(Piece):
         if not job.runtime.team.leads:
             return
         path, result = retraining_path(job.directory.root, own), _tested(job, model)
-        write_json(path, {**asdict(own), "samples": samples, **result, "loss": history.loss})
+        write_json(path, {**asdict(own), "samples": samples, **weighted, **result, "loss": history.loss})
         clear_away(position.parent)
 
 
@@ -87,12 +94,19 @@ def _tested(job: Job, model: nn.Module) -> RetrainingRow:
     return {**found, "class_correct": correct, "class_count": np.bincount(test.labels, minlength=classes).tolist()}
 
 
-def _retraining_data(job: Job, retraining: Retraining, everything: TrainingData) -> tuple[TrainingData, int]:
+def _kept(job: Job, retraining: Retraining) -> Kept | None:
+    """Return the samples that the selection of a retraining keeps; None for all data and for baselines."""
+    if retraining.is_full_data or retraining.is_baseline:
+        return None
+    return read_kept(job.directory.root, retraining.selection())
+
+
+def _retraining_data(retraining: Retraining, everything: TrainingData, kept: Kept | None) -> tuple[TrainingData, int]:
     """Return the training data of a retraining and its number of samples per epoch."""
+    if kept is not None:
+        return replace(everything, positions=kept.positions), len(kept)
     if retraining.is_full_data or retraining.method == FEWER_STEPS:
         return everything, len(everything.positions)
-    if retraining.method == RS2:
-        size = kept_count(len(everything.positions), retraining.ratio)
-        return FreshSubsets(everything.view, everything.positions, everything.keys, size), size
-    kept = np.flatnonzero(read_selection(job.directory.root, retraining.selection()))
-    return replace(everything, positions=kept), len(kept)
+    assert retraining.method == RS2, "every other baseline trains on all data"
+    size = kept_count(len(everything.positions), retraining.ratio)
+    return FreshSubsets(everything.view, everything.positions, everything.keys, size), size

@@ -1,10 +1,14 @@
 """Registry of selectors by name: the built-in ones, and those of installed packages (entry points `moso.selectors`)."""
 
 from moso.registry import Registry
+from moso.selection.greedy_cover import LARGEST as MOST_COVERED
 from moso.selection.selector import Selector
 from moso.selection.selectors.balanced import balanced
 from moso.selection.selectors.beta import BetaSettings, beta
 from moso.selection.selectors.bottom import bottom
+from moso.selection.selectors.by_gradient.craig import CraigSettings, craig
+from moso.selection.selectors.by_gradient.factored_gradients import NEEDS as GRADIENTS
+from moso.selection.selectors.by_gradient.gradmatch import MOST_MATCHED, GradMatchSettings, gradmatch
 from moso.selection.selectors.coverage import CoverageSettings, coverage
 from moso.selection.selectors.d2 import D2Settings, d2
 from moso.selection.selectors.drop import DropSettings, drop
@@ -81,6 +85,22 @@ SELECTORS = Registry(
             opt,
             _needs("influences"),
             OptSettings,
+        ),
+        Selector(
+            "craig",
+            "CRAIG: every sample of a class near a kept one in gradient, weighted by how many are",
+            craig,
+            GRADIENTS | {"labels"},
+            CraigSettings,
+            MOST_COVERED,
+        ),
+        Selector(
+            "gradmatch",
+            "GradMatch: weighted gradients that add up to the gradient of their class",
+            gradmatch,
+            GRADIENTS | {"labels"},
+            GradMatchSettings,
+            MOST_MATCHED,
         ),
         Selector("random", "any samples, whatever their scores", random, frozenset()),
     ),

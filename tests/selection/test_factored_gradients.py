@@ -11,7 +11,7 @@ from moso.selection.selectors.by_gradient import factored_gradients
 from moso.selection.selectors.by_gradient.factored_gradients import gradients_of
 from refusals import refusal
 
-SELECTORS = ["craig", "gradmatch"]
+SELECTORS = ["craig", "gradmatch", "glister"]
 
 
 def problem(labels, features, probabilities):

@@ -152,6 +152,24 @@ _OPTIMISATION = (
         family="optimisation",
         when="clean labels, a training that can weigh samples",
     ),
+    Method(
+        "glister",
+        None,
+        "glister",
+        "one step of training on what is kept reduces the loss of the data most",
+        source="Killamsetty et al., AAAI 2021; with the training loss, last layer, at the end of training",
+        family="optimisation",
+        when="wrong labels: their gradients point away from what reduces the loss",
+    ),
+    Method(
+        "badge",
+        None,
+        "badge",
+        "large and different gradients, by k-means++",
+        source="Ash et al., ICLR 2020, Algorithm 1; at the end of training",
+        family="coverage",
+        when="clean labels, little removed; its source chooses what is to be labelled",
+    ),
 )
 _BASELINES = (
     Method(

@@ -6,8 +6,10 @@ from moso.selection.selector import Selector
 from moso.selection.selectors.balanced import balanced
 from moso.selection.selectors.beta import BetaSettings, beta
 from moso.selection.selectors.bottom import bottom
+from moso.selection.selectors.by_gradient.badge import BadgeSettings, badge
 from moso.selection.selectors.by_gradient.craig import CraigSettings, craig
 from moso.selection.selectors.by_gradient.factored_gradients import NEEDS as GRADIENTS
+from moso.selection.selectors.by_gradient.glister import GlisterSettings, glister
 from moso.selection.selectors.by_gradient.gradmatch import MOST_MATCHED, GradMatchSettings, gradmatch
 from moso.selection.selectors.coverage import CoverageSettings, coverage
 from moso.selection.selectors.d2 import D2Settings, d2
@@ -102,6 +104,14 @@ SELECTORS = Registry(
             GradMatchSettings,
             MOST_MATCHED,
         ),
+        Selector(
+            "glister",
+            "GLISTER: one step on what is kept reduces the loss of the data most",
+            glister,
+            GRADIENTS | {"labels"},
+            GlisterSettings,
+        ),
+        Selector("badge", "BADGE: large and different gradients, by k-means++", badge, GRADIENTS, BadgeSettings),
         Selector("random", "any samples, whatever their scores", random, frozenset()),
     ),
 )

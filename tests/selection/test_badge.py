@@ -25,9 +25,7 @@ def slow_draws(rows, draws):
     """The centres with every distance computed anew; the first is the longest."""
     centres = [int(np.argmax(np.linalg.norm(rows, axis=1)))]
     while len(centres) < len(draws):
-        squared = [
-            0 if z in centres else min(np.square(x - rows[c]).sum() for c in centres) for z, x in enumerate(rows)
-        ]
+        squared = [min(np.square(x - rows[c]).sum() for c in centres) for x in rows]
         share = np.cumsum(squared) / np.sum(squared)
         centres.append(int(np.argmax(share > draws[len(centres)])))
     return centres
@@ -59,7 +57,7 @@ def probabilities_of_sets(rows, count):
 
 
 def test_sets_are_as_frequent_as_they_are_likely_and_as_frequent_as_scikit_learns():
-    labels, features, probabilities = outputs(6, seed=2)
+    _, features, probabilities = outputs(6, seed=2)
     rows, tries = predicted_rows(features, probabilities), 4000
     exact = probabilities_of_sets(rows, 3)
     assert sum(exact.values()) == pytest.approx(1)

@@ -89,27 +89,10 @@ def test_the_update_does_better_than_a_ranking_where_samples_repeat():
         weights, inputs, labels = regression(60, seed=seed, kinds=12)
         eta = step_length(GlisterSettings(rate=20.0), inputs, labels, 15)
         own = gradient(weights, inputs, labels)
-        losses = [
-            loss(
-                weights - eta * own[selected(weights, inputs, labels, 15, rate=20.0, rounds=rounds)].sum(0),
-                inputs,
-                labels,
-            )
-            for rounds in (1, 15)
-        ]
+        kept = [selected(weights, inputs, labels, 15, rate=20.0, rounds=rounds) for rounds in (1, 15)]
+        losses = [loss(weights - eta * own[one].sum(axis=0), inputs, labels) for one in kept]
         better.append(losses[1] < losses[0])
     assert all(better)
-
-
-def test_a_sample_with_a_wrong_label_is_left_out():
-    weights, inputs, labels = regression(60, seed=1)
-    labels = (3 * inputs @ np.random.default_rng(5).normal(size=(3, 4)).T).argmax(axis=1)
-    for _ in range(200):
-        weights = weights - 0.5 * gradient(weights, inputs, labels).mean(axis=0)
-    wrong = np.arange(0, 60, 10)
-    labels[wrong] = (labels[wrong] + 1) % 3
-    kept = selected(weights, inputs, labels, 30, rate=0.1)
-    assert not set(kept) & set(wrong)
 
 
 def test_a_round_looks_at_a_random_part_and_still_fills_the_budget():

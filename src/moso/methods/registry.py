@@ -159,7 +159,7 @@ _OPTIMISATION = (
         "one step of training on what is kept reduces the loss of the data most",
         source="Killamsetty et al., AAAI 2021; with the training loss, last layer, at the end of training",
         family="optimisation",
-        when="wrong labels: their gradients point away from what reduces the loss",
+        when="clean labels; wrong ones judge, too, and so stay",
     ),
     Method(
         "badge",

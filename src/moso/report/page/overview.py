@@ -8,11 +8,11 @@ from moso.analysis.verdict import allowed_loss, verdict_of
 from moso.analysis.wording import SEVERAL, count_of, data_name, duration, percent
 from moso.configuration import Configuration
 from moso.evaluation.paired import Verdict
-from moso.evaluation.standings import RANDOM, Row, is_method
+from moso.evaluation.standings import RANDOM, Row, is_method, weighted_note
 from moso.evaluation.summary import FULL, Line
 from moso.methods import methods
 from moso.report.findings import tally
-from moso.report.run_views import best_rows, ordered_lines, selector_key, with_unique_names
+from moso.report.run_views import best_rows, ordered_entries, ordered_lines, selector_key, with_unique_names
 from moso.results.reading import Run
 
 _VERDICTS: dict[Verdict, str] = {
@@ -48,6 +48,8 @@ def accuracy(run: Run, rows: Sequence[Line], best: Sequence[Row]) -> dict[str, A
     better = "" if measure.better == "higher" else "; lower is better"
     what = f"{title} on the test data{' in %' if measure.unit == '%' else ''}, {of_seeds}{better}."
     how = f"Network {c.retrained_network}, recipe {c.recipe}; every retraining gets equal {c.match}."
+    weighted = weighted_note(ordered_entries(run))
+    how += f"{weighted and ' '}{weighted}"
     pairs = dict.fromkeys((row.method, row.selector) for row in rows if row.method != FULL)
     keys = {(cell["method"], cell["selector"]): cell["key"] for cell in with_unique_names(run.evaluation())}
     full = next((row for row in rows if row.method == FULL), None)

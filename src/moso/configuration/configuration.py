@@ -44,7 +44,7 @@ from moso.training.in_run import check_in_run
 from moso.training.recipe import TrainingRecipe, load_recipe, written_recipe
 
 # Shortcuts for settings of a recipe, which `resolve` writes into the recipes of surrogates and retraining.
-_BOTH = {"epochs", "batch_size", "learning_rate", "augmentation"}
+_BOTH = {"epochs", "batch_size", "learning_rate", "trunk_factor", "augmentation"}
 _SHORTCUTS = {*_BOTH, "retrain_epochs"}
 
 

@@ -52,6 +52,7 @@ _SHORTCUTS: dict[str, tuple[type, str]] = {
     "retrain_epochs": (int, "epochs of the retrainings [default: the recipe's]"),
     "batch_size": (int, "samples per training step [default: the recipe's]"),
     "learning_rate": (float, "highest learning rate [default: the recipe's]"),
+    "trunk_factor": (float, "share of the rate for what is trained before the classifier [default: the recipe's]"),
     "augmentation": (str, "none, crop, crop-flip or resized-crop-flip [default: the recipe's]"),
 }
 _NOT_FLAGS = {"format", "by_class"}

@@ -44,6 +44,7 @@ class EarlyNorms(_Early):
     name = "early-norms"
     description = "early gradient norms"
     label = "early norms"
+    effort = "a pass of per-sample gradients"
     column = "squared_norm"
     file = "terms/reference-{index:02d}/early-norms.npz"
 

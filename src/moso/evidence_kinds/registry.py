@@ -24,6 +24,9 @@ _OURS: tuple[EvidenceKind[object], ...] = (
 _ORDER = {kind.name: number for number, kind in enumerate(_OURS)}
 KINDS: Registry[EvidenceKind[object]] = Registry("kind of evidence", EvidenceKind, "moso.evidence", _OURS)
 
+# Inputs of selectors that are no kind of evidence themselves, and the evidence that they are computed from.
+BEHIND = {"probability": "dynamics:probability", "class-error": "predictions"}
+
 
 def find_kind(name: str) -> EvidenceKind[object] | None:
     """Return the kind of evidence of a name, `NAME` or `NAME:COLUMN`, or None if there is none.

@@ -88,6 +88,10 @@ class RunSettings(Protocol):
         """The source of the embedding: `trained`, `timm:NAME` or a file."""
 
     @property
+    def memorization_subsets(self) -> int:
+        """The number of random subsets that `memorization` trains networks on; 0 for none."""
+
+    @property
     def probes(self) -> int:
         """The number of probes of the adjoint."""
 

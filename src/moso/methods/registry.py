@@ -6,7 +6,7 @@ Any score can be combined with any selector whose needs it meets; a method is th
 from moso.methods.auto import AUTO, CHOSEN
 from moso.methods.method import Family, Method
 from moso.registry import Registry
-from moso.scores import SCORES
+from moso.scores import OUT_OF_SAMPLE, SCORES
 
 
 def _of_score(name: str, family: Family, when: str, selector: str = "top", description: str | None = None) -> Method:
@@ -74,6 +74,12 @@ _DIFFICULTY = (
     _of_score("aum", "difficulty", "wrong labels: to find them, or to remove them"),
     _of_score("dyn-unc", "difficulty", "clean labels, some of the data removed, training of 10 epochs or more"),
     _of_score("tdds", "difficulty", "clean labels, training of 10 epochs or more"),
+    _of_score(
+        "memorization",
+        "difficulty",
+        "clean labels, much data; wrong labels are memorised too, so remove its high end to drop those",
+    ),
+    _of_score("ddd", "difficulty", "some of the data removed, with or without wrong labels"),
     _of_score("dual", "difficulty", "most of the data removed, with or without wrong labels", "beta"),
     Method(
         "ccs",
@@ -148,4 +154,29 @@ _BASELINES = (
 METHODS = Registry("method", Method, "moso.methods", (*_OURS, *_BASELINES, *_DIFFICULTY, *_COVERAGE, *_OPTIMISATION))
 
 methods = METHODS.all
-find_method = METHODS.get
+
+
+def known_method(name: str) -> Method | None:
+    """Return the method of a name, or None; `NAME-out-of-sample` is the method NAME by networks that did not see it.
+
+    Raises:
+        MosoError: ``method-impossible`` if the method has no out-of-sample form.
+
+    Example:
+        >>> known_method("el2n-out-of-sample").score, known_method("no-such")
+        ('el2n-out-of-sample', None)
+    """
+    found, base = METHODS.find(name), METHODS.find(name.removesuffix(OUT_OF_SAMPLE))
+    return base.out_of_sample() if found is None and base is not None else found
+
+
+def find_method(name: str) -> Method:
+    """Return the method of a name, as `known_method` does.
+
+    Raises:
+        MosoError: ``unknown-name``, ``method-impossible``.
+    """
+    found = known_method(name)
+    if found is None:
+        raise METHODS.unknown(name)
+    return found

@@ -67,6 +67,7 @@ def open_data(configuration: Configuration) -> DataSet:
         on_broken=c.on_broken,
         labels=c.labels,
         label_noise=c.label_noise,
+        noise_kind=c.noise_kind,
         seed=c.seed,
         test_share=c.test_share,
         memory_limit=c.memory_limit_bytes,

@@ -19,6 +19,7 @@ from torch import nn
 from moso import errors
 from moso.batch import Batch
 from moso.columns import Array
+from moso.tasks.label_noise import NoiseKind
 from moso.tasks.metric import Metric, PerSample, mean_loss
 
 Loss = PerSample
@@ -139,7 +140,7 @@ class Task(ABC):
         return np.zeros(len(targets), dtype=np.int64)
 
     def noisy(
-        self, targets: Answers, keys: NDArray[np.uint64], rate: float, seed: int
+        self, targets: Answers, keys: NDArray[np.uint64], rate: float, seed: int, kind: NoiseKind = "symmetric"
     ) -> tuple[Answers, NDArray[np.bool_]]:
         """Return answers of which a share is drawn at random, and which samples were drawn.
 

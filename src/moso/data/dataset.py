@@ -191,6 +191,9 @@ def _as_met(given: dict[str, StoredSamples]) -> dict[str, StoredSamples]:
     else:
         normalisation = Normalisation.measure(train.reader, one_scale=train.one_scale)
         splits = [one.normalised(normalisation) for one in splits]
+    if train.task.answers_are_texts and train.targets.dtype.kind == "U":
+        answers = Tokenizer.fit(train.targets.tolist())
+        splits = [replace(one, answer_tokenizer=answers) for one in splits]
     if train.task.answers_are_normalised:
         numbers = Normalisation.measure(MemoryReader(train.targets))
         splits = [replace(one, target_normalisation=numbers) for one in splits]

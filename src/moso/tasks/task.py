@@ -63,6 +63,7 @@ class Task(ABC):
         name: Name in the run directory and of `--task`.
         answers_are_classes: Whether an answer *is* the class of its sample.
         answers_are_normalised: Whether networks meet answers normalised with statistics of the training split.
+        answers_are_texts: Whether answers are texts, which networks meet as token ids.
         answers_survive_crops: Whether an answer stays right when its picture is cropped or mirrored; a mask does not.
         answers_are_read: Whether answers are read as a column; otherwise only the loss looks at them, inside samples.
         counted_as: Singular and plural of what a network predicts, for display.
@@ -75,6 +76,7 @@ class Task(ABC):
     name: ClassVar[str]
     answers_are_classes: ClassVar[bool] = False
     answers_are_normalised: ClassVar[bool] = False
+    answers_are_texts: ClassVar[bool] = False
     answers_survive_crops: ClassVar[bool] = True
     answers_are_read: ClassVar[bool] = True
     counted_as: ClassVar[tuple[str, str]] = ("output", "outputs")

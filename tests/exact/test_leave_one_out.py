@@ -104,7 +104,9 @@ ADAMW = {**ADAM, "optimizer": "adamw", "clip_norm": 0.5, "schedule": "cosine"}
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("settings", [{}, {"batch_size": 7, **HARD}, {"batch_size": 7, "momentum": 0.9, "trunk_factor": 0.1}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"batch_size": 7, **HARD}, {"batch_size": 7, "momentum": 0.9, "trunk_factor": 0.1}]
+)
 @pytest.mark.parametrize("name", ["mlp", "convnet"])
 def test_side_by_side_equals_real_retraining(name, settings, dtype):
     data, left_out = digits(24), np.array([3, 11, 0, 23])

@@ -91,6 +91,15 @@ _DIFFICULTY = (
         "difficulty",
         "most of the data removed, with or without wrong labels",
     ),
+    Method(
+        "bws",
+        "forgetting",
+        "bws",
+        "the window of the difficulty order that a linear classifier learns all training data from best",
+        source="Choi, Ki & Chung, ICML 2024",
+        family="difficulty",
+        when="a difficulty score whose best cut for this ratio is unknown",
+    ),
 )
 _COVERAGE = (
     Method(
@@ -130,6 +139,34 @@ _COVERAGE = (
         "Tan et al., ICLR 2025, with labels: its information is EL2N",
         "coverage",
         "clean labels, hard samples that repeat each other",
+    ),
+    Method(
+        "gm-matching",
+        None,
+        "herding",
+        "herding towards the geometric median of each class, which outliers move little",
+        {"centre": "geometric-median", "rule": "welling", "normalise": True},
+        "Acharya et al., ICML 2025",
+        "coverage",
+        "as herding, where labels are wrong or samples corrupted",
+    ),
+    Method(
+        "facility-location",
+        None,
+        "facility-location",
+        "every sample of a class similar to a kept one, by greedy submodular cover",
+        source="Wei, Iyer & Bilmes, ICML 2015",
+        family="coverage",
+        when="features, clean data, most of it removed",
+    ),
+    Method(
+        "graph-cut",
+        None,
+        "graph-cut",
+        "samples similar to their whole class and not to each other",
+        source="Wei, Iyer & Bilmes, ICML 2015",
+        family="coverage",
+        when="features, representative samples without repeats",
     ),
 )
 _OPTIMISATION = (

@@ -28,8 +28,8 @@ def rate_factors(model: nn.Module, settings: Settings) -> dict[str, float]:
         head = classifier_head(model)[1]
     except errors.ModelUnsuitable as problem:
         raise errors.ModelUnsuitable(
-            f"trunk_factor = {settings.trunk_factor:g} needs a classifier to tell trunk and head apart, and the network "
-            f"({type(model).__name__}) has no linear layer; leave trunk_factor out"
+            f"trunk_factor = {settings.trunk_factor:g} needs a classifier to tell trunk and head apart, and the "
+            f"network ({type(model).__name__}) has no linear layer; leave trunk_factor out"
         ) from problem
     own = {id(parameter) for parameter in head.parameters()}
     trained = [name for name, one in model.named_parameters() if one.requires_grad and id(one) not in own]

@@ -25,7 +25,7 @@ SETTINGS = {
     "seeds": 2,
     "ratios": [0.5, 0.9],
     "methods": ["random"],
-    "baselines": ["rs2", "full-fewer-steps"],
+    "baselines": ["rs2", "infobatch", "full-fewer-steps"],
     "device": "cpu",
 }
 
@@ -83,10 +83,13 @@ def test_each_makes_the_updates_that_it_says(finished):
 
     samples, kept = 1438, 144
     full = 2 * math.ceil(samples / 64)
-    assert epochs("epochs", "random", 0.9) == {2}
-    assert epochs("batches", "random", 0.9) == {2}
+    assert epochs("epochs", "random", 0.9) == {(2, 2 * 3)}
+    assert epochs("batches", "random", 0.9) == {(2, 2 * 9)}  # batches of 16
     # As many updates as on all data, of 3 batches per pass over 144 samples.
-    assert epochs("steps", "random", 0.9) == {math.ceil(full / math.ceil(kept / 64))}
+    assert epochs("steps", "random", 0.9) == {(math.ceil(full / math.ceil(kept / 64)), full)}
+    for method in ("rs2", "full-fewer-steps", "infobatch"):
+        assert {updates for _, updates in epochs("epochs", method, 0.9)} == {6}
+        assert {updates for _, updates in epochs("batches", method, 0.9)} == {18}
 
 
 def test_with_as_large_batches_the_result_is_that_of_equal_epochs(finished):

@@ -58,7 +58,7 @@ class NetworkFields(BaseModel):
     retrain_recipe: str = Field("", description="recipe of the retrainings, if different")
     match: Literal["epochs", "steps", "batches"] = Field(
         "epochs",
-        description="what retraining on fewer samples keeps equal: epochs, steps, or epochs in smaller batches",
+        description="what retraining on less keeps equal: epochs, steps, or epochs in smaller batches",
     )
     also_match: tuple[Literal["epochs", "steps", "batches"], ...] = Field(
         (), description="further ways of retraining beside `match`, whose tables stand side by side"

@@ -7,8 +7,8 @@ data that was not pruned at all?
   replacement over epochs: a random order of all data is cut into epochs, and then a new order is drawn.
   Okanovic et al., "Repeated Random Sampling for Minimizing the Time-to-Accuracy of Learning", ICLR 2024
   (arXiv 2305.18424), the variant without replacement.
-- `infobatch`: easy samples are skipped at random and those that are met count for them (`training/soft_pruning.py`), for
-  exactly as many updates as the pruned training makes, the last eighth of them on everything. Passes are as long as
+- `infobatch`: easy samples are skipped at random and those that are met count for them (`training/soft_pruning.py`),
+  for exactly as many updates as the pruned training makes, the last eighth of them on everything. Passes are as long as
   they turn out to be; how many there were, and how many samples were met, is recorded with the result.
 - `full-fewer-steps`: all data in every epoch, and as many updates as the pruned training makes, with the learning-rate
   schedule compressed to that number. If retraining makes equal steps (`match = "steps"`), this is the training on all

@@ -52,7 +52,7 @@ def smaller_batch(batch_size: int, ratio: float) -> int:
 
 
 def matched_recipe(recipe: TrainingRecipe, match: str, ratio: float) -> TrainingRecipe:
-    """Return the recipe of a retraining with a share of the samples removed: with smaller batches if they are asked for.
+    """Return the recipe of a retraining with a share of the samples removed, with smaller batches if asked for.
 
     Example:
         >>> recipe = TrainingRecipe(epochs=2, batch_size=128, learning_rate=0.1, schedule="cosine")

@@ -38,8 +38,8 @@ _HELP = {
     "selectors": "how samples are chosen by score; may be repeated [default: each method's own]",
     "baselines": "baseline of equal cost to retrain: rs2, infobatch, full-fewer-steps; may be repeated",
     "device": "cpu, cuda, cuda:1 or mps [default: cuda or mps if there is one, else cpu]",
-    "match": "what retraining on fewer samples keeps equal: epochs, steps, or epochs in smaller batches (batches); may be "
-    "repeated, for tables side by side [default: as the recipe says]",
+    "match": "what retraining on fewer samples keeps equal: epochs, steps, or epochs in smaller batches (batches); "
+    "may be repeated, for tables side by side [default: as the recipe says]",
     "model": "network of the surrogates (see `moso models`) [default: convnet; bag for texts, mlp-w32 for regression]",
     "retrain_model": "network of the retrainings [default: that of the surrogates]",
     "retrain_recipe": "recipe of the retrainings [default: --recipe; with --prove network one that fits the network]",

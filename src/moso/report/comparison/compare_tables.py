@@ -80,8 +80,8 @@ def side_by_side(comparison: Comparison) -> TextTable:
     rows = [[name, *(_with_gain(by_match[match].get(name, {}).get(ratio)) for ratio, match in cells)] for name in names]
     said = "; ".join(f"{match}: {match_words(match)}" for match in by_match)
     note = (
-        f"Means over seeds, in brackets the difference to the better random selection under the same. {said}. The first "
-        "is that of all other tables."
+        f"Means over seeds, in brackets the difference to the better random selection under the same. {said}. "
+        "The first is that of all other tables."
     )
     columns = ["share removed", *(f"{percent(ratio)}, {match}" for ratio, match in cells)]
     return TextTable(f"test {comparison.measure.heading} by what retraining keeps equal", columns, rows, note)
@@ -90,12 +90,9 @@ def side_by_side(comparison: Comparison) -> TextTable:
 def _with_gain(row: Row | None) -> str:
     if row is None:
         return ""
-    mean = f"{row.entry.line.mean:.{1 if row.entry.measure.unit == '%' else 3}f}"
-    return (
-        mean
-        if row.against_random is None
-        else f"{mean} ({row.against_random.value:+.{1 if row.entry.measure.unit == '%' else 3}f})"
-    )
+    digits = 1 if row.entry.measure.unit == "%" else 3
+    mean = f"{row.entry.line.mean:.{digits}f}"
+    return mean if row.against_random is None else f"{mean} ({row.against_random.value:+.{digits}f})"
 
 
 def against_random(comparison: Comparison) -> TextTable:

@@ -14,6 +14,7 @@ from moso.version import __version__
 if TYPE_CHECKING:
     from moso.analysis.verdict import Verdict
     from moso.api import PruneConfig, Pruned, prune, score
+    from moso.api.dynamic_pruning import DynamicPruning
     from moso.configuration import Configuration
     from moso.data import Samples, View
     from moso.data.views import Collate
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Verdict": "moso.analysis.verdict",
     **dict.fromkeys(("PruneConfig", "Pruned", "prune", "score"), "moso.api"),
+    "DynamicPruning": "moso.api.dynamic_pruning",
     "Configuration": "moso.configuration",
     **dict.fromkeys(("Samples", "View"), "moso.data"),
     "Collate": "moso.data.views",
@@ -84,6 +86,7 @@ __all__ = [
     "Classification",
     "Collate",
     "Configuration",
+    "DynamicPruning",
     "Dynamics",
     "Estimator",
     "Keep",

@@ -29,6 +29,9 @@ class RetrainingRow(TypedDict, total=False):
     recipe: str
     match: str
     samples: int
+    updates: int
+    passes: int
+    visits: int
     metric: str
     unit: Literal["%", ""]
     better: Literal["higher", "lower"]

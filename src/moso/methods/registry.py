@@ -177,6 +177,12 @@ _OPTIMISATION = (
         "opt",
         "the set of samples without which the network would be nearly the same is removed",
     ),
+    _of_score(
+        "influence",
+        "optimisation",
+        "a trained head that fits its data, with --risk validation; wrong labels",
+        "balanced",
+    ),
 )
 _BASELINES = (
     Method(

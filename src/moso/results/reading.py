@@ -26,7 +26,7 @@ from moso.methods import known_method
 from moso.models import Start, build_model
 from moso.results.directory import RunDirectory
 from moso.results.manifest import Manifest
-from moso.results.retrainings import all_retrainings
+from moso.results.retrainings import FULL, all_retrainings
 from moso.results.run_data import is_cut, load_data, rest_network
 from moso.results.score_files import read_scores
 from moso.results.selections import Selection, all_selections, read_selection
@@ -242,9 +242,15 @@ class Run:
         """Return the positions of the kept samples, ascending, of the only selection that matches (`selection`)."""
         return np.flatnonzero(read_selection(self.directory.root, self.selection(method, ratio, selector, seed)))
 
-    def evaluation(self) -> list[RetrainingRow]:
-        """Return every finished retraining with its result, one dictionary each."""
-        return all_retrainings(self.directory.root)
+    def evaluation(self, match: str = "") -> list[RetrainingRow]:
+        """Return every finished retraining with its result, one dictionary each.
+
+        Args:
+            match: What retrainings keep equal; empty for `match` of the run. Training on all data belongs to every one.
+        """
+        asked = match or self.configuration.match
+        every = all_retrainings(self.directory.root)
+        return [row for row in every if row["match"] == asked or row["method"] == FULL]
 
     def _home(self, seed: int | None) -> Path:
         return self.directory.of_seed(self.configuration, self.configuration.seed if seed is None else seed)

@@ -285,15 +285,17 @@ def evaluation_pieces(job: Job, choices: Sequence[Chosen] = (), ratios: Sequence
     for seed in c.all_seeds():
         network, recipe = c.retrained_network, c.retrain_recipe or c.recipe
         retrainings.append(Retraining(FULL, "none", 0.0, seed, network, recipe, c.match))
-        for choice in chosen:
-            name = choice.selector.name
+        for match in c.matches:
+            for choice in chosen:
+                name = choice.selector.name
+                retrainings += [
+                    Retraining(choice.method, name, ratio, seed, network, recipe, match, choice.parameters)
+                    for ratio in ratios_of(job, choice, ratios)
+                ]
             retrainings += [
-                Retraining(choice.method, name, ratio, seed, network, recipe, c.match, choice.parameters)
-                for ratio in ratios_of(job, choice, ratios)
-            ]
-        for ratio in ratios or c.ratios:
-            retrainings += [
-                Retraining(name, "none", ratio, seed, network, recipe, c.match) for name in c.retrained_baselines()
+                Retraining(name, "none", ratio, seed, network, recipe, match)
+                for ratio in ratios or c.ratios
+                for name in c.retrained_baselines(match)
             ]
     # The longest first, so that the other workers do not idle at the end while one finishes a long retraining.
     retrainings.sort(key=lambda retraining: retraining.ratio)

@@ -12,6 +12,7 @@ from moso.scores.ensembles.memorization import MEMORIZATION
 from moso.scores.entropy import ENTROPY
 from moso.scores.grand import GRAND
 from moso.scores.grand_steps import GRAND_STEPS
+from moso.scores.influence import INFLUENCE
 from moso.scores.least_confidence import LEAST_CONFIDENCE
 from moso.scores.margin import MARGIN
 from moso.scores.moderate import MODERATE
@@ -52,6 +53,7 @@ SCORES = Registry(
         DUAL,
         MEMORIZATION,
         DDD,
+        INFLUENCE,
     ),
 )
 

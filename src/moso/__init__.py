@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from moso.results.manifest import Manifest
     from moso.results.selections import Selection
     from moso.scores import Score
-    from moso.selection import Keep, Selector, select, select_stream
+    from moso.selection import Keep, Kept, Selector, select, select_stream, select_weighted
     from moso.tasks import (
         Classification,
         MultiLabel,
@@ -65,7 +65,7 @@ _HOMES = {
     "Manifest": "moso.results.manifest",
     "Selection": "moso.results.selections",
     "Score": "moso.scores",
-    **dict.fromkeys(("Keep", "Selector", "select", "select_stream"), "moso.selection"),
+    **dict.fromkeys(("Keep", "Kept", "Selector", "select", "select_stream", "select_weighted"), "moso.selection"),
     **dict.fromkeys(
         (
             "Classification",
@@ -90,6 +90,7 @@ __all__ = [
     "Dynamics",
     "Estimator",
     "Keep",
+    "Kept",
     "Loss",
     "Manifest",
     "Method",
@@ -123,6 +124,7 @@ __all__ = [
     "score",
     "select",
     "select_stream",
+    "select_weighted",
     "squared_error",
 ]
 

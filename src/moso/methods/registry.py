@@ -183,6 +183,42 @@ _OPTIMISATION = (
         "a trained head that fits its data, with --risk validation; wrong labels",
         "balanced",
     ),
+    Method(
+        "craig",
+        None,
+        "craig",
+        "every sample of a class near a kept one in gradient; weighted by how many are",
+        source="Mirzasoleiman et al., ICML 2020; per class, last layer, at the end of training",
+        family="optimisation",
+        when="clean labels, a training that can weigh samples",
+    ),
+    Method(
+        "gradmatch",
+        None,
+        "gradmatch",
+        "weighted gradients that add up to the gradient of their class",
+        source="Killamsetty et al., GRAD-MATCH, ICML 2021; per class, last layer, at the end of training",
+        family="optimisation",
+        when="clean labels, a training that can weigh samples",
+    ),
+    Method(
+        "glister",
+        None,
+        "glister",
+        "one step of training on what is kept reduces the loss of the data most",
+        source="Killamsetty et al., AAAI 2021; with the training loss, last layer, at the end of training",
+        family="optimisation",
+        when="clean labels; wrong ones judge, too, and so stay",
+    ),
+    Method(
+        "badge",
+        None,
+        "badge",
+        "large and different gradients, by k-means++",
+        source="Ash et al., ICLR 2020, Algorithm 1; at the end of training",
+        family="coverage",
+        when="clean labels, little removed; its source chooses what is to be labelled",
+    ),
 )
 _BASELINES = (
     Method(

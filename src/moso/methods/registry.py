@@ -57,6 +57,14 @@ METHODS = Registry(
         _of_score("tdds"),
         _of_score("dual", "beta"),
         Method(
+            "dual-constant",
+            "dual",
+            "beta",
+            "DUAL's draw by the Beta density alone, to see what its score adds",
+            {"weight": "constant"},
+            "Cho et al., ICML 2025, without the score",
+        ),
+        Method(
             "ccs",
             "aum",
             "coverage",
@@ -100,6 +108,13 @@ METHODS = Registry(
             "graph-cut",
             "samples similar to their whole class and not to each other",
             source="Wei, Iyer & Bilmes, ICML 2015",
+        ),
+        Method(
+            "semdedup",
+            None,
+            "semdedup",
+            "near-duplicates in feature space go first, the rest at random",
+            source="Abbas et al., SemDeDup, 2023",
         ),
         Method(
             "bws",

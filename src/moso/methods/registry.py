@@ -48,6 +48,7 @@ METHODS = Registry(
         _of_score("el2n"),
         _of_score("opt", "opt", "the set of samples without which the network would be nearly the same is removed"),
         _of_score("ssp"),
+        _of_score("zcore"),
         _of_score("moderate", "median"),
         _of_score("entropy"),
         _of_score("least-confidence"),

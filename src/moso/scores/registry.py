@@ -22,6 +22,7 @@ from moso.scores.opt import OPT
 from moso.scores.random_score import RANDOM
 from moso.scores.score import Score
 from moso.scores.ssp import SSP
+from moso.scores.zcore import ZCORE
 
 SCORES = Registry(
     "score",
@@ -40,6 +41,7 @@ SCORES = Registry(
         EL2N,
         OPT,
         SSP,
+        ZCORE,
         MODERATE,
         ENTROPY,
         LEAST_CONFIDENCE,

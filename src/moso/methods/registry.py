@@ -168,6 +168,16 @@ _COVERAGE = (
         family="coverage",
         when="features, representative samples without repeats",
     ),
+    Method(
+        "semdedup",
+        None,
+        "semdedup",
+        "near-duplicates in feature space go first, the rest at random",
+        source="Abbas et al., SemDeDup, 2023",
+        family="coverage",
+        when="crawled data with near-duplicates, with or without labels",
+    ),
+    _of_score("zcore", "coverage", "no labels, no training: an embedding alone"),
 )
 _OPTIMISATION = (
     _of_score(
@@ -228,6 +238,16 @@ _BASELINES = (
         "random selection, what every method has to beat",
         family="baselines",
         when="always, beside any other",
+    ),
+    Method(
+        "dual-constant",
+        "dual",
+        "beta",
+        "DUAL's draw by the Beta density alone, to see what its score adds",
+        {"weight": "constant"},
+        "Cho et al., ICML 2025, without the score",
+        "baselines",
+        "beside dual: does its gain come from its score?",
     ),
 )
 METHODS = Registry("method", Method, "moso.methods", (*_OURS, *_BASELINES, *_DIFFICULTY, *_COVERAGE, *_OPTIMISATION))

@@ -25,6 +25,7 @@ from moso.scores.opt import OPT
 from moso.scores.random_score import RANDOM
 from moso.scores.score import OUT_OF_SAMPLE, Score
 from moso.scores.ssp import SSP
+from moso.scores.zcore import ZCORE
 
 SCORES = Registry(
     "score",
@@ -43,6 +44,7 @@ SCORES = Registry(
         EL2N,
         OPT,
         SSP,
+        ZCORE,
         MODERATE,
         ENTROPY,
         LEAST_CONFIDENCE,

@@ -24,6 +24,7 @@ from moso.selection.selectors.median import MedianSettings, median
 from moso.selection.selectors.opt_selection import OptSettings, opt
 from moso.selection.selectors.proportional import proportional
 from moso.selection.selectors.random import random
+from moso.selection.selectors.semdedup import SemDeDupSettings, semdedup
 from moso.selection.selectors.softmax import SoftmaxSettings, softmax
 from moso.selection.selectors.top import top
 
@@ -79,6 +80,13 @@ SELECTORS = Registry(
             bws,
             _needs("scores", "labels", "features", "hard"),
             BwsSettings,
+        ),
+        Selector(
+            "semdedup",
+            "SemDeDup: near-duplicates go first, then the lowest scores",
+            semdedup,
+            _needs("features"),
+            SemDeDupSettings,
         ),
         Selector("softmax", "drawn at random, high scores likelier", softmax, settings=SoftmaxSettings),
         Selector(

@@ -19,6 +19,7 @@ from moso.selection.selectors.opt_selection import OptSettings, opt
 from moso.selection.selectors.proportional import proportional
 from moso.selection.selectors.random import random
 from moso.selection.selectors.softmax import SoftmaxSettings, softmax
+from moso.selection.selectors.tied import TiedSettings, tied
 from moso.selection.selectors.top import top
 
 
@@ -105,6 +106,13 @@ SELECTORS = Registry(
             opt,
             _needs("influences"),
             OptSettings,
+        ),
+        Selector(
+            "tied",
+            "samples of a cluster of features share their mean score; the best clusters",
+            tied,
+            _needs("scores", "features"),
+            TiedSettings,
         ),
         Selector("random", "any samples, whatever their scores", random, frozenset()),
     ),

@@ -2,7 +2,7 @@
 
 from moso.training.optimizers.descent import Slots, Tensors, descend
 from moso.training.optimizers.optimizer import Optimizer
-from moso.training.optimizers.rate_factors import rate_factors
+from moso.training.optimizers.parameter_rates import rate_factors
 from moso.training.optimizers.registry import find_rule, rules
 from moso.training.optimizers.rule import Rule
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from moso.training.optimizers.descent import Slots, descend
-from moso.training.optimizers.rate_factors import rate_factors
+from moso.training.optimizers.parameter_rates import rate_factors
 from moso.training.optimizers.registry import find_rule
 from moso.training.optimizers.rule import Settings
 

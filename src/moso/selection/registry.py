@@ -26,6 +26,7 @@ from moso.selection.selectors.proportional import proportional
 from moso.selection.selectors.random import random
 from moso.selection.selectors.semdedup import SemDeDupSettings, semdedup
 from moso.selection.selectors.softmax import SoftmaxSettings, softmax
+from moso.selection.selectors.tied import TiedSettings, tied
 from moso.selection.selectors.top import top
 
 
@@ -144,6 +145,13 @@ SELECTORS = Registry(
             GlisterSettings,
         ),
         Selector("badge", "BADGE: large and different gradients, by k-means++", badge, GRADIENTS, BadgeSettings),
+        Selector(
+            "tied",
+            "samples of a cluster of features share their mean score; the best clusters",
+            tied,
+            _needs("scores", "features"),
+            TiedSettings,
+        ),
         Selector("random", "any samples, whatever their scores", random, frozenset()),
     ),
 )

@@ -13,13 +13,15 @@ from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import nn
 
 from moso import errors
-from moso.files import replacing
+from moso.checksums import FIELD, check, damaged
+from moso.files import read_record, replacing
 
 State = dict[str, torch.Tensor]
+_CHECKSUM = "checksum"
 _METADATA = "moso"  # one key, because the order of several is not defined in safetensors and bytes must repeat
 
 
@@ -168,23 +170,26 @@ class Trajectory(Sequence[TrajectoryPoint]):
         for path in sorted(Path(folder).glob("step-*.safetensors")):
             with _opened(path) as file:
                 note = _note(file, path)
-            points.append(
-                TrajectoryPoint(
-                    note["step"],
-                    tuple(note["learning_rates"]),
-                    tuple(tuple(names) for names in note.get("groups", ())),
-                    note["epoch"],
-                    path,
-                    omitted=note.get("omitted", {}),
-                    unrecorded=tuple(note.get("unrecorded", ())),
+            try:
+                points.append(
+                    TrajectoryPoint(
+                        note["step"],
+                        tuple(note["learning_rates"]),
+                        tuple(tuple(names) for names in note.get("groups", ())),
+                        note["epoch"],
+                        path,
+                        omitted=note.get("omitted", {}),
+                        unrecorded=tuple(note.get("unrecorded", ())),
+                    )
                 )
-            )
-            totals.add(note["total_steps"])
+                totals.add(note["total_steps"])
+            except (KeyError, TypeError) as problem:
+                raise damaged(path, f"it does not say which step it is: {problem}") from problem
         if not points:
             raise errors.FileMissing(f"there is no trajectory in {folder}")
         total = total_steps if total_steps is not None else max(totals, key=lambda value: value or 0)
         if total is None:
-            total = json.loads((Path(folder) / "total.json").read_text())["total_steps"]
+            total = read_record(Path(folder) / "total.json")["total_steps"]
         return cls(points, total)
 
     def __len__(self) -> int:
@@ -200,7 +205,9 @@ class Trajectory(Sequence[TrajectoryPoint]):
 def _opened(path: Path) -> Any:
     try:
         return safe_open(path, framework="pt")
-    except (SafetensorError, OSError) as problem:
+    except SafetensorError as problem:
+        raise damaged(path, f"it is not a readable safetensors file: {problem}") from problem
+    except OSError as problem:
         raise errors.FileUnreadable(f"{path} is not a readable safetensors file: {problem}") from problem
 
 
@@ -209,6 +216,7 @@ def _note(file: Any, path: Path) -> dict[str, Any]:
         note: dict[str, Any] = json.loads((file.metadata() or {})[_METADATA])
     except (KeyError, ValueError) as problem:
         raise errors.FileUnreadable(f"{path} was not written by moso: it has no step in its metadata") from problem
+    note.pop(_CHECKSUM, None)
     return note
 
 
@@ -216,18 +224,40 @@ def read_state(path: Path) -> tuple[State, dict[str, Any]]:
     """Read the tensors and the note of a state file.
 
     Raises:
-        FileUnreadable: The file is damaged or was not written by moso.
+        FileUnreadable: The file is missing or was not written by moso.
+        FileDamaged: The file is not what was written.
     """
+    if path.exists():
+        check(path)
     with _opened(path) as file:
         return {name: file.get_tensor(name) for name in file.keys()}, _note(file, path)  # noqa: SIM118
 
 
+def check_state(path: Path) -> None:
+    """Refuse a state file that is not what was written, without loading its tensors.
+
+    Raises:
+        FileUnreadable: The file was not written by moso.
+        FileDamaged: The file is not what was written.
+    """
+    check(path)
+    with _opened(path) as file:
+        _note(file, path)
+
+
 def write_state(path: Path, state: Mapping[str, torch.Tensor], note: Mapping[str, object]) -> None:
     """Write tensors and a note about them, atomically; the same content gives the same bytes."""
-    # Clones, because tied weights share memory, which safetensors refuses to save.
-    tensors = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in state.items()}
+    tensors, shared = {}, set()
+    for name, tensor in state.items():
+        own = tensor.detach().cpu().contiguous()
+        memory = own.untyped_storage().data_ptr()
+        # Tied weights share memory, which safetensors refuses to save.
+        tensors[name] = own.clone() if memory in shared else own
+        shared.add(memory)
+    # Not by save_file: its temporary file has a name of its own that no sweep knows, and its errors are no OSError.
+    content = save(tensors, metadata={_METADATA: json.dumps({**note, _CHECKSUM: FIELD})})
     with replacing(path) as temporary:
-        save_file(tensors, temporary, metadata={_METADATA: json.dumps(note)})
+        temporary.write_bytes(content)
 
 
 def point_path(folder: Path, step: int) -> Path:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from moso import errors
+from moso.checksums import damaged
 from moso.columns import BLOCK
-from moso.files import write_table, writing_table
+from moso.files import read_table, reading_table, write_table, writing_table
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def read_selection(root: Path, selection: Selection) -> NDArray[np.bool_]:
             f"{selection.method} with selector {selection.selector} at ratio {selection.ratio:g} was not selected "
             f"for seed {selection.seed} in {root}; run `moso select` for it first"
         )
-    kept: NDArray[np.bool_] = pq.read_table(path, columns=["kept"])["kept"].to_numpy()
+    kept: NDArray[np.bool_] = read_table(path, ["kept"])["kept"].to_numpy()
     return kept
 
 
@@ -73,7 +73,12 @@ def all_selections(root: Path) -> list[Selection]:
     """Return every selection of a run, in a fixed order."""
     found = []
     for path in (root / "selections").glob("*.parquet"):
-        found.append(Selection(**json.loads(pq.read_schema(path).metadata[b"moso"])))
+        with reading_table(path) as file:
+            metadata = file.schema_arrow.metadata or {}
+        try:
+            found.append(Selection(**json.loads(metadata[b"moso"])))
+        except (ValueError, KeyError, TypeError) as problem:
+            raise damaged(path, f"it does not say which selection it is: {problem}") from problem
     return sorted(found, key=lambda one: (one.method, one.selector, one.ratio, one.seed, one.parameters))
 
 
@@ -83,12 +88,13 @@ def write_selections_view(root: Path) -> None:
     if not selections:
         return
     names = pa.dictionary(pa.int32(), pa.string())
-    ids = pq.read_schema(selection_path(root, selections[0])).field("id").type
+    with reading_table(selection_path(root, selections[0])) as file:
+        ids = file.schema_arrow.field("id").type
     types = {"method": names, "selector": names, "parameters": names, "ratio": pa.float64(), "seed": pa.int64()}
     schema = pa.schema({**types, "id": ids, "kept": pa.bool_()})
     with writing_table(root / "selections.parquet", schema) as writer:
         for one in selections:
-            with pq.ParquetFile(selection_path(root, one)) as file:
+            with reading_table(selection_path(root, one)) as file:
                 for batch in file.iter_batches(BLOCK):
                     first = pa.repeat(pa.scalar(0, pa.int32()), len(batch))
                     made_by = (one.method, one.selector, one.parameters)

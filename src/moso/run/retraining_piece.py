@@ -8,7 +8,7 @@ from torch import nn
 from moso.evaluation.baselines import FEWER_STEPS, RS2, FreshSubsets
 from moso.evaluation.metrics import measured
 from moso.evaluation.standings import RetrainingRow
-from moso.files import clear_away, write_json
+from moso.files import clear_away, write_record
 from moso.progress import Progress
 from moso.results.retrainings import Retraining, retraining_path
 from moso.results.selections import read_selection
@@ -63,7 +63,7 @@ class Retrain(Piece):
         if not job.runtime.team.leads:
             return
         path, result = retraining_path(job.directory.root, own), _tested(job, model)
-        write_json(path, {**asdict(own), "samples": samples, **result, "loss": history.loss})
+        write_record(path, {**asdict(own), "samples": samples, **result, "loss": history.loss})
         clear_away(position.parent)
 
 

@@ -28,9 +28,7 @@ class MosoError(Exception):
 
 
 class SampleError(MosoError):
-    """A fault of some kind that one sample brought about; `index` counts the samples that were given, from 0.
-
-    Whoever knows the sample's name says it with `of`.
+    """A fault that one sample brought about, the `index`-th of those given; who knows its name says it with `of`.
 
     >>> error = SampleError(ValuesNotFinite, "the gradient of {sample} is not finite", 5)
     >>> error.of("sample 105 at step 3")

@@ -15,8 +15,9 @@ from torch.optim import Optimizer
 from moso import errors
 from moso.errors import MosoError
 from moso.evidence.recordable import check_optimizers, recordable_network
+from moso.evidence.state_files import write_state
 from moso.evidence.steps import Sampling, sample_steps
-from moso.evidence.trajectory import Trajectory, point_path, uncompiled_name, write_state
+from moso.evidence.trajectory import Trajectory, point_path, uncompiled_name
 from moso.evidence.unmoved import Unmoved
 from moso.evidence.updates import (
     Unread,

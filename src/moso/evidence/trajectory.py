@@ -5,24 +5,18 @@ safetensors file with a description of itself in its metadata; no file is ever u
 """
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import nn
 
 from moso import errors
-from moso.checksums import FIELD, check, damaged
-from moso.files import read_record, replacing
-
-State = dict[str, torch.Tensor]
-_CHECKSUM = "checksum"
-_METADATA = "moso"  # one key, because the order of several is not defined in safetensors and bytes must repeat
+from moso.checksums import damaged
+from moso.evidence.state_files import State, opened_state, read_state, state_note
+from moso.files import read_record
 
 
 @dataclass(frozen=True)
@@ -168,8 +162,8 @@ class Trajectory(Sequence[TrajectoryPoint]):
         """
         points, totals = [], set()
         for path in sorted(Path(folder).glob("step-*.safetensors")):
-            with _opened(path) as file:
-                note = _note(file, path)
+            with opened_state(path) as file:
+                note = state_note(file, path)
             try:
                 points.append(
                     TrajectoryPoint(
@@ -200,64 +194,6 @@ class Trajectory(Sequence[TrajectoryPoint]):
 
     def __iter__(self) -> Iterator[TrajectoryPoint]:
         return iter(self.points)
-
-
-def _opened(path: Path) -> Any:
-    try:
-        return safe_open(path, framework="pt")
-    except SafetensorError as problem:
-        raise damaged(path, f"it is not a readable safetensors file: {problem}") from problem
-    except OSError as problem:
-        raise errors.FileUnreadable(f"{path} is not a readable safetensors file: {problem}") from problem
-
-
-def _note(file: Any, path: Path) -> dict[str, Any]:
-    try:
-        note: dict[str, Any] = json.loads((file.metadata() or {})[_METADATA])
-    except (KeyError, ValueError) as problem:
-        raise errors.FileUnreadable(f"{path} was not written by moso: it has no step in its metadata") from problem
-    note.pop(_CHECKSUM, None)
-    return note
-
-
-def read_state(path: Path) -> tuple[State, dict[str, Any]]:
-    """Read the tensors and the note of a state file.
-
-    Raises:
-        FileUnreadable: The file is missing or was not written by moso.
-        FileDamaged: The file is not what was written.
-    """
-    if path.exists():
-        check(path)
-    with _opened(path) as file:
-        return {name: file.get_tensor(name) for name in file.keys()}, _note(file, path)  # noqa: SIM118
-
-
-def check_state(path: Path) -> None:
-    """Refuse a state file that is not what was written, without loading its tensors.
-
-    Raises:
-        FileUnreadable: The file was not written by moso.
-        FileDamaged: The file is not what was written.
-    """
-    check(path)
-    with _opened(path) as file:
-        _note(file, path)
-
-
-def write_state(path: Path, state: Mapping[str, torch.Tensor], note: Mapping[str, object]) -> None:
-    """Write tensors and a note about them, atomically; the same content gives the same bytes."""
-    tensors, shared = {}, set()
-    for name, tensor in state.items():
-        own = tensor.detach().cpu().contiguous()
-        memory = own.untyped_storage().data_ptr()
-        # Tied weights share memory, which safetensors refuses to save.
-        tensors[name] = own.clone() if memory in shared else own
-        shared.add(memory)
-    # Not by save_file: its temporary file has a name of its own that no sweep knows, and its errors are no OSError.
-    content = save(tensors, metadata={_METADATA: json.dumps({**note, _CHECKSUM: FIELD})})
-    with replacing(path) as temporary:
-        temporary.write_bytes(content)
 
 
 def point_path(folder: Path, step: int) -> Path:

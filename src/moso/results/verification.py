@@ -16,7 +16,7 @@ from typing import TypeVar
 from moso.checksums import state
 from moso.errors import FileDamaged, MosoError
 from moso.evidence import arrays
-from moso.evidence.trajectory import check_state
+from moso.evidence.state_files import check_state
 from moso.files import TEMPORARY, append, read_arrays, read_record, read_table
 from moso.results.directory import RunDirectory, event_of
 from moso.results.missing_files import missing_files

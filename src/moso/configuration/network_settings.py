@@ -1,5 +1,6 @@
 """Settings of networks and their recipes: which fit, and which exclude each other."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from moso import errors
@@ -11,7 +12,18 @@ if TYPE_CHECKING:
     from moso.configuration.configuration import Configuration
 
 GIVEN_FEATURES = "features:"
+_NETWORKS = ("model", "retrain_model", "embed")
 _HEAD_RECIPE, _WHOLE_RECIPE = "linear-probe", "finetune"
+
+
+def network_names(values: Mapping[str, Any]) -> list[str]:
+    """Return the names of all networks among settings.
+
+    Example:
+        >>> network_names({"model": "mine:make", "ratios": [0.4]})
+        ['mine:make']
+    """
+    return [values[name] for name in _NETWORKS if isinstance(values.get(name), str)]
 
 
 def fitting_networks(values: dict[str, Any], dataset: str) -> tuple[str, str]:

@@ -15,8 +15,9 @@ from torch.optim import Optimizer
 from moso import errors
 from moso.errors import MosoError
 from moso.evidence.recordable import check_optimizers, recordable_network
+from moso.evidence.state_files import write_state
 from moso.evidence.steps import Sampling, sample_steps
-from moso.evidence.trajectory import Trajectory, point_path, uncompiled_name, write_state
+from moso.evidence.trajectory import Trajectory, point_path, uncompiled_name
 from moso.evidence.unmoved import Unmoved
 from moso.evidence.updates import (
     Unread,
@@ -26,7 +27,7 @@ from moso.evidence.updates import (
     moving,
     parameters_of,
 )
-from moso.files import write_json
+from moso.files import write_record
 from moso.randomness import hashes
 
 _log = logging.getLogger(__name__)
@@ -353,7 +354,7 @@ class Recorder:
             what = "" if isinstance(self._problem, MosoError) else f"step {self.done} could not be recorded: "
             raise errors.RecorderMisused(f"{what}{self._problem}") from self._problem
         if self.total_steps is None:
-            write_json(self.folder / "total.json", {"total_steps": self.done})
+            write_record(self.folder / "total.json", {"total_steps": self.done})
             return Trajectory.open(self.folder, self.done)
         if self._too_long():
             raise errors.RecorderMisused(self._overrun())

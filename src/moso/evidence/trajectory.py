@@ -5,22 +5,18 @@ safetensors file with a description of itself in its metadata; no file is ever u
 """
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import nn
 
 from moso import errors
-from moso.files import replacing
-
-State = dict[str, torch.Tensor]
-_METADATA = "moso"  # one key, because the order of several is not defined in safetensors and bytes must repeat
+from moso.checksums import damaged
+from moso.evidence.state_files import State, opened_state, read_state, state_note
+from moso.files import read_record
 
 
 @dataclass(frozen=True)
@@ -166,25 +162,28 @@ class Trajectory(Sequence[TrajectoryPoint]):
         """
         points, totals = [], set()
         for path in sorted(Path(folder).glob("step-*.safetensors")):
-            with _opened(path) as file:
-                note = _note(file, path)
-            points.append(
-                TrajectoryPoint(
-                    note["step"],
-                    tuple(note["learning_rates"]),
-                    tuple(tuple(names) for names in note.get("groups", ())),
-                    note["epoch"],
-                    path,
-                    omitted=note.get("omitted", {}),
-                    unrecorded=tuple(note.get("unrecorded", ())),
+            with opened_state(path) as file:
+                note = state_note(file, path)
+            try:
+                points.append(
+                    TrajectoryPoint(
+                        note["step"],
+                        tuple(note["learning_rates"]),
+                        tuple(tuple(names) for names in note.get("groups", ())),
+                        note["epoch"],
+                        path,
+                        omitted=note.get("omitted", {}),
+                        unrecorded=tuple(note.get("unrecorded", ())),
+                    )
                 )
-            )
-            totals.add(note["total_steps"])
+                totals.add(note["total_steps"])
+            except (KeyError, TypeError) as problem:
+                raise damaged(path, f"it does not say which step it is: {problem}") from problem
         if not points:
             raise errors.FileMissing(f"there is no trajectory in {folder}")
         total = total_steps if total_steps is not None else max(totals, key=lambda value: value or 0)
         if total is None:
-            total = json.loads((Path(folder) / "total.json").read_text())["total_steps"]
+            total = read_record(Path(folder) / "total.json")["total_steps"]
         return cls(points, total)
 
     def __len__(self) -> int:
@@ -195,39 +194,6 @@ class Trajectory(Sequence[TrajectoryPoint]):
 
     def __iter__(self) -> Iterator[TrajectoryPoint]:
         return iter(self.points)
-
-
-def _opened(path: Path) -> Any:
-    try:
-        return safe_open(path, framework="pt")
-    except (SafetensorError, OSError) as problem:
-        raise errors.FileUnreadable(f"{path} is not a readable safetensors file: {problem}") from problem
-
-
-def _note(file: Any, path: Path) -> dict[str, Any]:
-    try:
-        note: dict[str, Any] = json.loads((file.metadata() or {})[_METADATA])
-    except (KeyError, ValueError) as problem:
-        raise errors.FileUnreadable(f"{path} was not written by moso: it has no step in its metadata") from problem
-    return note
-
-
-def read_state(path: Path) -> tuple[State, dict[str, Any]]:
-    """Read the tensors and the note of a state file.
-
-    Raises:
-        FileUnreadable: The file is damaged or was not written by moso.
-    """
-    with _opened(path) as file:
-        return {name: file.get_tensor(name) for name in file.keys()}, _note(file, path)  # noqa: SIM118
-
-
-def write_state(path: Path, state: Mapping[str, torch.Tensor], note: Mapping[str, object]) -> None:
-    """Write tensors and a note about them, atomically; the same content gives the same bytes."""
-    # Clones, because tied weights share memory, which safetensors refuses to save.
-    tensors = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in state.items()}
-    with replacing(path) as temporary:
-        save_file(tensors, temporary, metadata={_METADATA: json.dumps(note)})
 
 
 def point_path(folder: Path, step: int) -> Path:

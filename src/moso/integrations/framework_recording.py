@@ -1,8 +1,7 @@
 """A trajectory that a framework's loop records: begun with a training, continued when that training is resumed."""
 
-import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from torch.optim import Optimizer
 from moso import errors
 from moso.evidence import Recorder, Trajectory
 from moso.evidence.recorder import Attachment
-from moso.files import write_json
+from moso.files import read_record, write_record
 
 _log = logging.getLogger(__name__)
 
@@ -169,12 +168,12 @@ class Recording:
 
     def note(self, moment: int) -> None:
         """Note how many updates were made when the framework saved a checkpoint and called it step `moment`."""
-        write_json(self.folder / f"saved-{moment:08d}.json", {"done": self.done})
+        write_record(self.folder / f"saved-{moment:08d}.json", {"done": self.done})
 
     def noted(self, moment: int) -> int:
         """Return the number of updates at a checkpoint; without a note, it is the framework's own count `moment`."""
         path = self.folder / f"saved-{moment:08d}.json"
-        return int(_read(path)["done"]) if path.exists() else moment
+        return int(read_record(path)["done"]) if path.exists() else moment
 
     def state_dict(self) -> dict[str, int]:
         """Return what a checkpoint needs to hold to continue the recording."""
@@ -183,11 +182,3 @@ class Recording:
 
 def _step_of(path: Path) -> int:
     return int(path.stem.removeprefix("step-"))
-
-
-def _read(path: Path) -> Mapping[str, Any]:
-    try:
-        found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as problem:
-        raise errors.FileUnreadable(f"{path} is not the note of a checkpoint: {problem}") from problem
-    return found

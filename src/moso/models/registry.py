@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from moso import errors
+from moso.code_trust import is_code
 from moso.data.tokenizer import UNKNOWN
 from moso.models.bag import BagOfWords
 from moso.models.bert import HEAD_WIDTH, Encoder
@@ -139,7 +140,7 @@ def build_model(
 
 
 def _make(name: str, input_shape: tuple[int, ...], classes: int, vocabulary: int | None, start: Start) -> nn.Module:
-    if ":" in name and not name.startswith(("bert:", "timm:")):
+    if is_code(name):
         return from_factory(name, input_shape, classes, vocabulary, pretrained=start.pretrained)
     of_timm = timm_name(name)
     if of_timm is not None and not start.is_from_scratch:

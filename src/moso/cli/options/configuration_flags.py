@@ -9,6 +9,7 @@ from pydantic.fields import FieldInfo
 from moso import errors
 from moso.cli.options.flags import Flags, Keeps, flag, option
 from moso.cli.options.panels import NETWORK, PROOF, SCORING
+from moso.code_trust import allow_code, note_names
 from moso.configuration.fields import GROUPS, title_of
 
 if TYPE_CHECKING:
@@ -155,6 +156,7 @@ def configuration_from(
         MosoError: A setting is unknown or invalid.
     """
     from moso.configuration.configuration import Configuration, read_toml
+    from moso.configuration.network_settings import network_names
     from moso.configuration.resolved_method import read_settings
 
     given: dict[str, Any] = {}
@@ -162,6 +164,8 @@ def configuration_from(
         if file.is_dir():
             raise errors.FileUnreadable(f"{file} is a directory; give its run.toml, or --out {file} to go on with it")
         given = read_toml(file)
+        note_names(network_names(given), file)
+    allow_code(network_names(settings))
     out = given.pop("out", None)
     merged = {**(defaults or {}), **given, **settings}
     if "settings" in given and "settings" in settings:

@@ -16,6 +16,7 @@ from moso.evidence.estimators import IN_RUN
 from moso.evidence.layout import piece_name, reference_name
 from moso.evidence_kinds.step_terms import TERMS
 from moso.evidence_kinds.training_adjoint import ADJOINT
+from moso.models.adapters import is_adapter
 from moso.progress import Progress
 from moso.randomness import key
 from moso.run.job import Job
@@ -132,6 +133,7 @@ def _recording(job: Job, home: Path, training: Training) -> Callback:
         samples=c.time_steps,
         seed=training.seed,
         sampling=c.sampling,
+        trainable_only=is_adapter(c.train),
     )
     return RecordTrajectory(recorder)
 

@@ -91,6 +91,10 @@ class ScoringFields(BaseModel):
     window: float = Field(
         1.0, gt=0, le=1, description="moso-adjoint: share of the updates, the last ones, that are differentiated"
     )
+    optimizer_aware: bool = Field(
+        False,
+        description="compare gradients as the optimiser rescales them (Adam's second moments); no effect with sgd",
+    )
     form: Literal["paper", "centred"] = Field("paper", description="form of the score: paper or centred")
     view: Literal["auto", "evaluation", "training"] = Field(
         "auto",

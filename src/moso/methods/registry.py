@@ -25,6 +25,7 @@ METHODS = Registry(
         _of_score("moso-rank", "balanced", "MoSo by rank at all stages of training"),
         _of_score("moso-cross", "balanced", "MoSo by rank, judged by networks that did not see the sample"),
         _of_score("moso-adjoint", "balanced", "Definition 1 by the derivative of training itself"),
+        _of_score("less", "top", "samples whose Adam update is similar to what a target needs (--risk validation)"),
         Method(AUTO, None, CHOSEN.name, "what does best on held-out training data; random selection if nothing does"),
         Method("random", "random", "random", "random selection, what every method has to beat"),
         Method(

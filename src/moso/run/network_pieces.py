@@ -14,6 +14,7 @@ import numpy as np
 from moso.evidence import Recorder, terms_path, write_terms
 from moso.evidence.estimators import IN_RUN
 from moso.evidence.layout import piece_name, reference_name
+from moso.evidence_kinds.registry import needs_moments
 from moso.evidence_kinds.step_terms import TERMS
 from moso.evidence_kinds.training_adjoint import ADJOINT
 from moso.models.adapters import is_adapter
@@ -134,6 +135,7 @@ def _recording(job: Job, home: Path, training: Training) -> Callback:
         seed=training.seed,
         sampling=c.sampling,
         trainable_only=is_adapter(c.train),
+        moments=c.optimizer_aware or needs_moments(c.needs()),
     )
     return RecordTrajectory(recorder)
 

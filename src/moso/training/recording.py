@@ -32,7 +32,7 @@ class RecordTrajectory(Callback):
         """Write the update if it is a sampled step; an update that a gradient scaler skipped is not written."""
         if run.optimizer.moved:
             trained = list(run.optimizer.parameters.values())
-            self.recorder.updated(run.model, trained, step.rate, step.number, step.epoch)
+            self.recorder.updated(run.model, trained, step.rate, step.number, step.epoch, run.optimizer.moments)
 
 
 class RecordDynamics(Callback):

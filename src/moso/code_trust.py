@@ -23,7 +23,7 @@ def is_code(name: str) -> bool:
         >>> is_code("mine.networks:make"), is_code("timm:resnet18"), is_code("features:photos"), is_code("mlp-w8")
         (True, False, False, False)
     """
-    return ":" in name and not name.startswith(("bert:", "timm:", "features:"))
+    return ":" in name and not name.startswith(("bert:", "gpt:", "hf:", "timm:", "features:"))
 
 
 def note_names(names: Iterable[object], file: object) -> None:

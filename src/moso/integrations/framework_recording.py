@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 from moso import errors
 from moso.evidence import Recorder, Trajectory
 from moso.evidence.recorder import Attachment
+from moso.evidence.trajectory import remove_point
 from moso.files import read_record, write_record
 
 _log = logging.getLogger(__name__)
@@ -29,6 +30,7 @@ class Recording:
         seed: Seed of the draw of steps.
         trainable_only: Write only what training changes. None does so if a parameter is frozen, as under an adapter.
         overwrite: Delete the trajectory of an earlier training in `folder`; without it, such a folder is refused.
+        moments: Also write the optimiser's moments, for optimizer-aware scores.
 
     Example:
         >>> import tempfile, torch
@@ -52,12 +54,14 @@ class Recording:
         seed: int = 0,
         trainable_only: bool | None = None,
         overwrite: bool = False,
+        moments: bool = False,
     ) -> None:
         self.folder = Path(folder)
         self.samples = samples
         self.seed = seed
         self.trainable_only = trainable_only
         self.overwrite = overwrite
+        self.moments = moments
         self.recorder: Recorder | None = None
         self._attachment: Attachment | None = None
         self._over = False
@@ -97,6 +101,7 @@ class Recording:
             seed=self.seed,
             done=done,
             trainable_only=frozen if self.trainable_only is None else self.trainable_only,
+            moments=self.moments,
         )
         self.proceed(model, optimizers)
 
@@ -126,7 +131,9 @@ class Recording:
                 f"{self.folder} holds a trajectory already; give another folder, or overwrite=True to delete it"
             )
         notes = self.folder.glob("saved-*.json") if done == 0 else ()
-        for path in (*later, *notes):
+        for path in later:
+            remove_point(self.folder, _step_of(path))
+        for path in notes:
             path.unlink()
 
     def _points(self) -> list[Path]:

@@ -110,7 +110,10 @@ class Run:
         original = self._data.original if is_cut(self.directory) else None
         shape = tuple(data["shape"]) if original is None else original.train.shape
         start = Start() if c.embed else c.start
-        model = build_model(c.model, shape, self.task.outputs, seed, vocabulary=data["vocabulary"], start=start)
+        task = self.task
+        model = build_model(
+            c.model, shape, task.outputs, seed, vocabulary=data["vocabulary"], start=start, task=task.name
+        )
         return model if original is None else rest_network(model, original)
 
     def samples(self, split: Literal["train", "test"] = "train") -> Samples:

@@ -31,6 +31,9 @@ from moso.embedding.embedder import trained_with
 from moso.evidence import arrays
 from moso.files import read_record, write_record
 from moso.models import Start, build_model
+from moso.models.adapters import is_adapter
+from moso.models.transformers_folder import is_of_transformers
+from moso.models.transformers_tokenizer import token_settings
 from moso.models.trunk import Cut, cut_frozen
 from moso.progress import Progress, silent
 from moso.results.directory import RunDirectory
@@ -73,6 +76,7 @@ def open_data(configuration: Configuration) -> DataSet:
         memory_limit=c.memory_limit_bytes,
         validation=c.validation,
         validation_share=c.validation_share,
+        tokens=token_settings(c.model, c.max_tokens),
     )
     return data if c.embed else _as_trained(data, c.model, c.start)
 
@@ -124,7 +128,9 @@ def full_network(configuration: Configuration, data: DataSet, seed: int, build: 
     data.task.check_outputs()
     train, c = data.train, configuration
     start = Start() if c.embed else c.start
-    return build_model(c.model, train.shape, data.task.outputs, seed, vocabulary=train.vocabulary, start=start)
+    return build_model(
+        c.model, train.shape, data.task.outputs, seed, vocabulary=train.vocabulary, start=start, task=data.task.name
+    )
 
 
 def rest_network(model: nn.Module, original: DataSet) -> nn.Module:
@@ -179,6 +185,8 @@ def _writing(directory: RunDirectory, c: Configuration) -> Iterator[None]:
 
 
 def _may_be_frozen(c: Configuration, build: Build | None) -> bool:
+    if is_adapter(c.train) or (build is None and is_of_transformers(c.model)):
+        return False  # adapters sit in every block, and models of transformers take token ids
     own = build is not None or is_code(c.model)
     return c.trunk == "once" and (own or c.train != "all")
 

@@ -136,7 +136,9 @@ class Job:
             return self.build(seed)
         train, start = self.proof.train, c.start if network == c.embed else FROM_SCRATCH
         self.task.check_outputs()
-        return build_model(network, train.shape, self.task.outputs, seed, vocabulary=train.vocabulary, start=start)
+        return build_model(
+            network, train.shape, self.task.outputs, seed, vocabulary=train.vocabulary, start=start, task=self.task.name
+        )
 
     @property
     def proof(self) -> DataSet:

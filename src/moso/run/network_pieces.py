@@ -15,8 +15,10 @@ from moso.evidence import Recorder, terms_path, write_terms
 from moso.evidence.estimators import IN_RUN
 from moso.evidence.layout import piece_name, reference_name
 from moso.evidence.trajectory import point_path
+from moso.evidence_kinds.registry import needs_moments
 from moso.evidence_kinds.step_terms import TERMS
 from moso.evidence_kinds.training_adjoint import ADJOINT
+from moso.models.adapters import is_adapter
 from moso.progress import Progress
 from moso.randomness import key
 from moso.run.job import Job
@@ -147,6 +149,8 @@ def _recording(job: Job, home: Path, training: Training) -> Callback:
         samples=c.time_steps,
         seed=training.seed,
         sampling=c.sampling,
+        trainable_only=is_adapter(c.train),
+        moments=c.optimizer_aware or needs_moments(c.needs()),
     )
     return RecordTrajectory(recorder)
 

@@ -22,6 +22,8 @@ BESIDE = {
     "CONTRIBUTING.md": "contributing.md",
     "CODE_OF_CONDUCT.md": "code-of-conduct.md",
     "SECURITY.md": "security.md",
+    "CITATION.cff": "CITATION.cff",
+    "src/moso/data/sources/demo_data/PROVENANCE.md": "reference/demo-data.md",
 }
 NavItem: TypeAlias = "str | dict[str, str | list[NavItem]]"
 _LINK = re.compile(r"(\]\()([^)\s#]+)")

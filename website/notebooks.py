@@ -7,6 +7,7 @@ and never by hand. Everything else is text.
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -26,7 +27,7 @@ TUTORIALS = (
     "ray-cluster",
     "read-a-report",
 )
-_BLOCK = re.compile(r"^```(python|console)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", flags=re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(r"^```(python|console)\n(.*?)^```\n(?:\n```text\n(.*?)```\n)?", flags=re.DOTALL | re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,8 @@ def rewrite(name: str, folder: Path) -> None:
             whole = f"```{cell.kind}\n{cell.source}```\n\n```text\n{shown}\n```\n"
         fresh, position = fresh + whole, block.end()
     file.write_text(fresh + page[position:], encoding="utf-8")
+    for picture in folder.glob("*.png"):
+        shutil.copy(picture, PAGES / "images" / picture.name)
 
 
 if __name__ == "__main__":

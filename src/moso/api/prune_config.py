@@ -15,6 +15,7 @@ from moso.training.recipe import Match
 _REFUSED = {
     "dataset": "prune takes the data itself as train_set",
     "label_noise": "data in memory is taken as it is; put the noise into the labels that you give (labels=)",
+    "noise_kind": "data in memory is taken as it is; put the noise into the labels that you give (labels=)",
     "resize": "data in memory is taken as it is; resize the pictures before, or in the transform of the dataset",
     "on_broken": "data in memory is read by its own dataset, which decides about broken files",
     "memory_limit": "data in memory is taken as it is",
@@ -37,6 +38,7 @@ class PruneSettings(TypedDict, total=False):
     epochs: int | None
     batch_size: int | None
     learning_rate: float | None
+    trunk_factor: float | None
     augmentation: Augmentation | None
     retrain_epochs: int | None
     surrogate: Mapping[str, Any] | None
@@ -89,6 +91,7 @@ class PruneConfig:
         epochs: Epochs of surrogates and retrainings.
         batch_size: Samples per update.
         learning_rate: Highest learning rate.
+        trunk_factor: What the rate is multiplied by for trained parameters before the classifier.
         augmentation: `none` (the default), `crop`, `crop-flip` or `resized-crop-flip`, for arrays of pictures.
         retrain_epochs: Epochs of retrainings, if others than those of surrogates.
         surrogate: Further settings of the recipe for surrogates, such as ``{"momentum": 0.5}``.
@@ -146,6 +149,7 @@ class PruneConfig:
     epochs: int | None = None
     batch_size: int | None = None
     learning_rate: float | None = None
+    trunk_factor: float | None = None
     augmentation: Augmentation | None = None
     retrain_epochs: int | None = None
     surrogate: Mapping[str, Any] | None = None

@@ -1,6 +1,7 @@
 """`moso methods | models | datasets`: lists of what is available."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import typer
@@ -9,33 +10,48 @@ from moso.cli.options.flags import Json
 
 # Columns of the printed tables; the JSON has all columns.
 _COLUMNS = {
-    "method": ("name", "score", "selector", "needs", "description"),
     "score": ("name", "keep", "hard", "needs", "description"),
     "selector": ("name", "needs", "settings", "description"),
 }
+# Traits of methods: headings and keys.
+_TRAITS = {"no labels": "without_labels", "no training": "without_training", "embeddings alone": "embeddings_alone"}
 
 
 def methods(as_json: Json = False) -> None:
-    """List methods, scores and selectors: what they need, which end they keep, what they can be told."""
-    from rich.table import Table
-
+    """List methods by family, scores and selectors: when to use them, what they need, cost and can be told."""
     from moso.cli.printed_tables import console
-    from moso.methods import listing
+    from moso.methods import FAMILIES, listing
 
     rows = listing()
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return
+    for family in FAMILIES:
+        own = [row for row in rows if row.get("family") == family]
+        _print(family, ("name", "when to use it", *_TRAITS, "cost"), [_of_method(row) for row in own])
     for kind, names in _COLUMNS.items():
-        table = Table(box=None, title=f"{kind}s", title_justify="left", title_style="bold")
-        for name in names:
-            table.add_column(name, no_wrap=name in ("name", "score", "selector"))
-        for row in rows:
-            if row["kind"] == kind:
-                table.add_row(*(_text(row[name]) for name in names))
-        console().print(table)
-        console().print()
+        _print(f"{kind}s", names, [[_text(row[name]) for name in names] for row in rows if row["kind"] == kind])
     console().print("settings: --setting coverage.cut=0.2, or coverage.cut = 0.2 under [settings] in a TOML file")
+
+
+def _of_method(row: dict[str, Any]) -> list[str]:
+    return [row["name"], row["when"], *("yes" if row[key] else "" for key in _TRAITS.values()), row["cost"]]
+
+
+def _print(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.table import Table
+
+    from moso.cli.printed_tables import console
+
+    if not rows:
+        return
+    table = Table(box=None, title=title, title_justify="left", title_style="bold")
+    for name in columns:
+        table.add_column(name, no_wrap=name == "name")
+    for row in rows:
+        table.add_row(*row)
+    console().print(table)
+    console().print()
 
 
 def _text(value: Any) -> str:
@@ -66,14 +82,5 @@ def _show(rows: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return
-    from rich.table import Table
-
-    from moso.cli.printed_tables import console
-
-    table = Table(box=None)
     names = [name for name in ("name", "kind", "description") if name in rows[0]]
-    for name in names:
-        table.add_column(name, no_wrap=name == "name")
-    for row in rows:
-        table.add_row(*(row[name] for name in names))
-    console().print(table)
+    _print("", names, [[row[name] for name in names] for row in rows])

@@ -23,6 +23,9 @@ class DataFields(BaseModel):
         description="FILE[:KEY] of labels that replace the training labels; a CSV with id, label may name some ids",
     )
     label_noise: float = Field(0.0, ge=0, le=1, description="share of samples that get a random label")
+    noise_kind: Literal["symmetric", "pair"] = Field(
+        "symmetric", description="random labels: symmetric, drawn from all classes, or pair, flipped to the next class"
+    )
     resize: int | None = Field(None, ge=1, description="pixels that every image is scaled and cropped to")
     on_broken: Literal["stop", "skip"] = Field("stop", description="images that cannot be decoded: stop or skip")
     memory_limit: float = Field(

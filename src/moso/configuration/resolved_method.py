@@ -12,15 +12,13 @@ from typing import Any
 
 from moso import errors
 from moso.errors import unknown_name
-from moso.evidence_kinds.registry import find_kind
+from moso.evidence_kinds.registry import BEHIND, find_kind
 from moso.methods import Method, find_method
 from moso.scores import Score, scores
 from moso.selection import Selector, find_selector, selectors
 from moso.settings import Settings
 
 Given = Mapping[str, Mapping[str, Any]]
-# Inputs of selectors that are no kind of evidence themselves, and the evidence that they are computed from.
-_BEHIND = {"probability": "dynamics:probability", "class-error": "predictions"}
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ class ResolvedMethod:
     def selector_needs(self) -> frozenset[str]:
         """Return the names of the evidence that the selector needs in addition to scores."""
         asked = self.selector.needed(self.settings) - {"scores", "hard"}
-        return frozenset({"labels"} if self.min_per_class else ()) | {_BEHIND.get(name, name) for name in asked}
+        return frozenset({"labels"} if self.min_per_class else ()) | {BEHIND.get(name, name) for name in asked}
 
     def problem(self) -> str | None:
         """Return one sentence on why this pair is impossible, or None if it is possible."""
@@ -67,7 +65,7 @@ class ResolvedMethod:
                 f"selector {selector!r} cuts off the hard end of a score, and {what} has no hard end; "
                 f"use another selector, or the setting {selector}.cut=0"
             )
-        unknown = {name for name in asked - {"scores", "hard"} if find_kind(_BEHIND.get(name, name)) is None}
+        unknown = {name for name in asked - {"scores", "hard"} if find_kind(BEHIND.get(name, name)) is None}
         if unknown:
             return f"selector {selector!r} needs {min(unknown)!r}, which no run records; call moso.select with it"
         missing = [name for name in sorted(self.needs()) if find_kind(name) is None]

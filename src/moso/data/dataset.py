@@ -18,6 +18,7 @@ from moso.data.sources.registry import SOURCES, open_source
 from moso.data.tokenizer import TextReader, Tokenizer
 from moso.data.views import Normalisation
 from moso.tasks import Task
+from moso.tasks.label_noise import NoiseKind
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,7 @@ def open_dataset(
     on_broken: OnBroken = "stop",
     labels: str | None = None,
     label_noise: float = 0.0,
+    noise_kind: NoiseKind = "symmetric",
     seed: int = 0,
     test_share: float = 0.2,
     memory_limit: int = MEMORY_LIMIT_BYTES,
@@ -86,6 +88,7 @@ def open_dataset(
         labels: `FILE[:KEY]` with labels of the source's training split, one per sample, or by id for some or all of
             them; read before noise is added.
         label_noise: Share of the training samples, in [0, 1], that draw a new label.
+        noise_kind: `symmetric` draws from all classes, `pair` gives the next class.
         seed: Seed of the label noise.
         test_share: Share of each class, in [0, 1), that is held out by id if the source has no test split.
         memory_limit: Decoded inputs larger than this many bytes stay on disk.
@@ -128,7 +131,7 @@ def open_dataset(
         training = training.take(whole, train)
     used, noisy = training.used, None
     if label_noise > 0:
-        used, noisy = train.task.noisy(used, train.keys, label_noise, seed)
+        used, noisy = train.task.noisy(used, train.keys, label_noise, seed, noise_kind)
     if train.task.by_class:
         splits["training"] = train.relabelled(used)
     _check(name, splits)
@@ -188,6 +191,9 @@ def _as_met(given: dict[str, StoredSamples]) -> dict[str, StoredSamples]:
     else:
         normalisation = Normalisation.measure(train.reader, one_scale=train.one_scale)
         splits = [one.normalised(normalisation) for one in splits]
+    if train.task.answers_are_texts and train.targets.dtype.kind == "U":
+        answers = Tokenizer.fit(train.targets.tolist())
+        splits = [replace(one, answer_tokenizer=answers) for one in splits]
     if train.task.answers_are_normalised:
         numbers = Normalisation.measure(MemoryReader(train.targets))
         splits = [replace(one, target_normalisation=numbers) for one in splits]

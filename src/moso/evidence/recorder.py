@@ -239,14 +239,13 @@ class Recorder:
         self._write(network, moves, parameters_of([inner]), epoch)
 
     def updated(
-        self, model: nn.Module, parameters: Sequence[nn.Parameter], rate: float, step: int, epoch: int = 0
+        self, model: nn.Module, moves: Sequence[tuple[float, Sequence[nn.Parameter]]], step: int, epoch: int = 0
     ) -> None:
         """Record update `step`, counted from 1, of a training loop that does not use `torch.optim`.
 
         Args:
             model: The network after the update.
-            parameters: The parameters that the update moved.
-            rate: Learning rate of the update.
+            moves: Learning rate and parameters of every group that the update moved.
             step: Number of the update; a resumed run may begin with any.
             epoch: Epoch, counted from 0.
         """
@@ -254,7 +253,8 @@ class Recorder:
         if (
             step in self.planned
         ):  # asked first: walking through all modules costs as much as an update of a small network
-            self._write(recordable_network(model), [(rate, list(parameters))], {id(one) for one in parameters}, epoch)
+            recorded = {id(one) for _, parameters in moves for one in parameters}
+            self._write(recordable_network(model), [(rate, list(own)) for rate, own in moves], recorded, epoch)
 
     def _updated(self, optimizer: Optimizer, again: bool) -> None:
         """Handle an update of an attached optimiser."""

@@ -9,6 +9,7 @@ class ClassLabels(EvidenceKind[None]):
     name = "labels"
     description = "classes"
     about_classes = True
+    effort = ""
 
 
 LABELS = ClassLabels()

@@ -56,6 +56,7 @@ class CrossTerms(EvidenceKind[Sequence[JudgedTerms]]):
 
     network = "surrogate"
     moment = "steps"
+    effort = "per-sample gradients at every sampled step"
     decided_by = ("partitions", "time_steps", "sampling", "parameters")
     decided_if_changed = {"view": "evaluation"}  # noqa: RUF012 - nobody writes to it
     missing = "no surrogate has judged the samples of other partitions"

@@ -88,6 +88,10 @@ class RunSettings(Protocol):
         """The source of the embedding: `trained`, `timm:NAME` or a file."""
 
     @property
+    def memorization_subsets(self) -> int:
+        """The number of random subsets that `memorization` trains networks on; 0 for none."""
+
+    @property
     def probes(self) -> int:
         """The number of probes of the adjoint."""
 
@@ -215,6 +219,8 @@ class EvidenceKind(Generic[T_co]):
         moment: The moment of training of that network.
         columns: Columns that can be requested one by one; empty for a kind without columns.
         about_classes: Whether it exists only for samples with classes.
+        is_embedding: Whether any given embedding of the samples can stand in for it.
+        effort: What measuring it takes beyond the training of its network, in words; empty for nothing.
         decided_by: Settings of a run that change the evidence; they are recorded with a score.
         decided_if_changed: Further such settings, recorded only if they differ from the default given here.
         file: Path below the folder of a seed, with `{index}` and `{column}` filled in; empty for `evidence/NAME.npy`.
@@ -229,6 +235,8 @@ class EvidenceKind(Generic[T_co]):
     moment: When = ""
     columns: Collection[str] = ()
     about_classes: bool = False
+    is_embedding: bool = False
+    effort: str = "a forward pass"
     decided_by: tuple[str, ...] = ()
     decided_if_changed: Mapping[str, object] = {}
     file: str = ""

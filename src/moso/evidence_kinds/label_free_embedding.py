@@ -34,6 +34,7 @@ class LabelFreeEmbedding(NotedFeatures):
     description = "an embedding"
     network = "own"
     moment = "final"
+    effort = ""
     file = "features/embedding.npy"
     decided_by = ("embedding",)
 

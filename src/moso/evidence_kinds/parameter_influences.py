@@ -15,6 +15,7 @@ class ParameterInfluences(EvidenceKind[NDArray[np.float32]]):
     description = "influences on the parameters"
     network = "reference"
     moment = "final"
+    effort = "a Hessian of some samples and a product per sample"
     file = "features/influences.npy"
     missing = "influences were not computed"
 

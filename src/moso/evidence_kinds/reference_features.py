@@ -13,6 +13,8 @@ from moso.evidence_kinds.kind import EvidenceKind, Measuring, SeedRun
 class NotedFeatures(EvidenceKind[NDArray[np.float32]]):
     """Features in an npy file below `features/`, complete once their JSON file exists."""
 
+    is_embedding = True
+
     def is_complete(self, home: Path, index: int = 0, columns: object = ()) -> bool:
         """Return whether the features and their JSON file are on disk."""
         return is_written(self.path(home))

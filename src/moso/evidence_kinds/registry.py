@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from moso.evidence_kinds.class_labels import LABELS
 from moso.evidence_kinds.cross_terms import CROSS_TERMS, CROSS_TERMS_ALL
-from moso.evidence_kinds.early_training import EARLY_ERRORS, EARLY_NORMS
+from moso.evidence_kinds.early_training import EARLY_ANSWERS, EARLY_ERRORS, EARLY_NORMS
 from moso.evidence_kinds.final_outputs import FINAL
 from moso.evidence_kinds.kind import EvidenceKind
 from moso.evidence_kinds.label_free_embedding import EMBEDDING
@@ -12,17 +12,22 @@ from moso.evidence_kinds.out_of_sample import PREDICTIONS
 from moso.evidence_kinds.parameter_influences import INFLUENCES
 from moso.evidence_kinds.reference_features import FEATURES
 from moso.evidence_kinds.step_terms import NORMS, TERMS
+from moso.evidence_kinds.subset_trainings import SUBSETS
+from moso.evidence_kinds.surrogate_outputs import SEEN, UNSEEN
 from moso.evidence_kinds.training_adjoint import ADJOINT
 from moso.evidence_kinds.training_dynamics import DYNAMICS
 from moso.registry import Registry
 
 # In the order of measuring, the longest first: an embedding takes its own training.
 _OURS: tuple[EvidenceKind[object], ...] = (
-    *(EMBEDDING, INFLUENCES, FEATURES, PREDICTIONS, ADJOINT, TERMS, CROSS_TERMS, CROSS_TERMS_ALL),
-    *(EARLY_ERRORS, EARLY_NORMS, FINAL, DYNAMICS, LABELS, NORMS),
+    *(EMBEDDING, SUBSETS, INFLUENCES, FEATURES, PREDICTIONS, ADJOINT, TERMS, CROSS_TERMS, CROSS_TERMS_ALL),
+    *(EARLY_ERRORS, EARLY_ANSWERS, EARLY_NORMS, FINAL, SEEN, UNSEEN, DYNAMICS, LABELS, NORMS),
 )
 _ORDER = {kind.name: number for number, kind in enumerate(_OURS)}
 KINDS: Registry[EvidenceKind[object]] = Registry("kind of evidence", EvidenceKind, "moso.evidence", _OURS)
+
+# Inputs of selectors that are no kind of evidence themselves, and the evidence that they are computed from.
+BEHIND = {"probability": "dynamics:probability", "class-error": "predictions"}
 
 
 def find_kind(name: str) -> EvidenceKind[object] | None:

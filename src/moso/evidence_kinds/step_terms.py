@@ -18,6 +18,7 @@ class PartitionStepTerms(EvidenceKind[Sequence[PartitionTerms]]):
     description = "the step terms of every partition's surrogate"
     network = "surrogate"
     moment = "steps"
+    effort = "per-sample gradients at every sampled step"
     file = "terms/part-{index:03d}"
     decided_by = ("form", "partitions", "time_steps", "sampling", "parameters", "estimator")
     decided_if_changed = {"view": "evaluation", "risk": "train"}  # noqa: RUF012 - nobody writes to it
@@ -54,6 +55,7 @@ class AllNorms(EvidenceKind[None]):
 
     name = "norms"
     description = "step terms with the gradient norms of all samples"
+    effort = ""
 
     def problem(self, settings: RunSettings, method: str, selector: str) -> str | None:
         """Return why an estimator or risk lacks the gradient norms of all samples, or None."""

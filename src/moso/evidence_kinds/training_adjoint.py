@@ -26,6 +26,7 @@ class TrainingAdjoint(EvidenceKind[Sequence[AdjointTerms]]):
     description = "the adjoint of a training run"
     network = "surrogate"
     moment = "replay"
+    effort = "the training differentiated, about 5 trainings more"
     file = "adjoint/part-{index:03d}.npz"
     decided_by = ("partitions", "probes")
     decided_if_changed = {"risk": "train", "window": 1.0}  # noqa: RUF012 - nobody writes to it

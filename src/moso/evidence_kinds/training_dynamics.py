@@ -18,6 +18,7 @@ class TrainingDynamics(EvidenceKind[Dynamics]):
     file = "dynamics/reference-00"
     columns = tuple(COLUMNS)
     about_classes = True
+    effort = ""
 
     def read(self, given: SeedRun, column: str = "") -> Dynamics:
         """Open the training dynamics with every recorded column."""

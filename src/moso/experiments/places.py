@@ -116,6 +116,11 @@ PLACES = {
         "tiny-imagenet-subset/ with train/ and val/, 50 classes of Tiny-ImageNet",
         *(10_000, 2_500, (3, 64, 64), 50, _folder("tiny-imagenet-subset")),
     ),
+    "tiny-imagenet-features": Place(
+        "tiny-imagenet-features/ with train.npy, test.npy and their labels, which `moso embed` writes from "
+        "tiny-imagenet-subset/ (docs/reproduce.md)",
+        *(10_000, 2_500, (1280,), 50, _features("tiny-imagenet-features")),
+    ),
     "tiny-imagenet": Place(
         "tiny-imagenet-200/ as it is published",
         *(100_000, 10_000, (3, 64, 64), 200, _folder("tiny-imagenet-200", "tiny-imagenet")),

@@ -1,7 +1,7 @@
 """A method is a named preset of a score, a selector and the source's settings."""
 
-from moso.methods.catalogue import listing
-from moso.methods.method import Method
-from moso.methods.registry import METHODS, find_method, methods
+from moso.methods.catalogue import FAMILIES, listing
+from moso.methods.method import Family, Method, Traits
+from moso.methods.registry import METHODS, find_method, known_method, methods
 
-__all__ = ["METHODS", "Method", "find_method", "listing", "methods"]
+__all__ = ["FAMILIES", "METHODS", "Family", "Method", "Traits", "find_method", "known_method", "listing", "methods"]

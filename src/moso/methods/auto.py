@@ -16,4 +16,6 @@ def _undecided(*_: object) -> NDArray[np.int64]:
     raise AssertionError("the stage that selects replaces `auto` by the candidate that was chosen")
 
 
-CHOSEN = Selector("chosen", "what did best on held-out training data", _undecided, frozenset())
+# What candidates of a task with classes need; `configuration/candidates.py` replaces it by the needs of a run's own.
+_NEEDS = frozenset({"labels", "terms", "cross-terms-all"})
+CHOSEN = Selector("chosen", "what did best on held-out training data", _undecided, _NEEDS)

@@ -24,6 +24,7 @@ from moso.models.network import Network
 from moso.models.resnet import ResNet
 from moso.models.softmax_regression import SoftmaxRegression
 from moso.models.start import FROM_SCRATCH, Start
+from moso.models.two_towers import TwoTowers
 from moso.models.weights import load_weights, read_weights
 from moso.randomness import seeded
 from moso.registry import Registry
@@ -68,6 +69,7 @@ MODELS = Registry(
             _bert,
             "texts",
         ),
+        Network("two-towers", "pairs: a convnet (or a hidden layer) and a bag of words", TwoTowers, "numbers", 32),
         *(
             Network(name, f"{title}, from timm; 3x3 stem up to 64 pixels", partial(from_timm, of_timm), "images")
             for name, (of_timm, title) in _TIMM.items()

@@ -129,7 +129,9 @@ def _computed(
 
 
 def _given(place: str, data: DataSet, splits: dict[str, Samples]) -> dict[str, MappedReader]:
-    train, test = open_features(Request(place, task="" if data.task.answers_are_classes else data.task.name))
+    # Texts have no column beside features: the classes that lie there are read and not used.
+    classes = data.task.answers_are_classes or data.task.answers_are_texts
+    train, test = open_features(Request(place, task="" if classes else data.task.name))
     found = {}
     for name, samples in splits.items():
         # A test split of the source's own is in the folder's test split; one that was held out, in its training split.

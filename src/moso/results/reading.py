@@ -22,7 +22,7 @@ from moso.evidence import Dynamics, Trajectory, read_features, read_out_of_sampl
 from moso.evidence.layout import part_name
 from moso.evidence_kinds.reference_features import FEATURES
 from moso.evidence_kinds.training_dynamics import DYNAMICS
-from moso.methods import methods
+from moso.methods import known_method
 from moso.models import Start, build_model
 from moso.results.directory import RunDirectory
 from moso.results.manifest import Manifest
@@ -152,7 +152,7 @@ class Run:
 
     def score_of(self, method: str, seed: int | None = None) -> NDArray[np.float64] | None:
         """Return the score of a method, ``[samples]`` in dataset order; None for methods without scores."""
-        known = methods().get(method)
+        known = known_method(method)
         name = method if known is None else known.score
         return None if name is None else self.scores(seed).get(name)
 

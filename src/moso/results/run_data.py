@@ -67,6 +67,7 @@ def open_data(configuration: Configuration) -> DataSet:
         on_broken=c.on_broken,
         labels=c.labels,
         label_noise=c.label_noise,
+        noise_kind=c.noise_kind,
         seed=c.seed,
         test_share=c.test_share,
         memory_limit=c.memory_limit_bytes,
@@ -109,8 +110,8 @@ def prepared(
     how = how or Preparation()
     if configuration.embed:
         return _embedded(data, configuration, directory, how)
-    # A dataset or a loss of the user's own may give the network more than one tensor per sample.
-    plain = isinstance(data.train, StoredSamples) and data.task.own_loss is None
+    # A dataset or a loss of the user's own may give the network more than one tensor per sample; pairs do.
+    plain = isinstance(data.train, StoredSamples) and data.task.own_loss is None and not data.task.answers_are_texts
     if not plain or not _may_be_frozen(configuration, build):
         return data
     return _behind_trunk(data, configuration, directory, how, build)

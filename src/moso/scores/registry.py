@@ -7,6 +7,8 @@ from moso.scores.dynamics.dyn_unc import DYN_UNC
 from moso.scores.dynamics.forgetting import FORGETTING
 from moso.scores.dynamics.tdds import TDDS
 from moso.scores.el2n import EL2N
+from moso.scores.ensembles.ddd import DDD
+from moso.scores.ensembles.memorization import MEMORIZATION
 from moso.scores.entropy import ENTROPY
 from moso.scores.grand import GRAND
 from moso.scores.grand_steps import GRAND_STEPS
@@ -20,7 +22,7 @@ from moso.scores.moso_rank import MOSO_RANK
 from moso.scores.moso_standardised import MOSO_STANDARDISED
 from moso.scores.opt import OPT
 from moso.scores.random_score import RANDOM
-from moso.scores.score import Score
+from moso.scores.score import OUT_OF_SAMPLE, Score
 from moso.scores.ssp import SSP
 
 SCORES = Registry(
@@ -48,8 +50,24 @@ SCORES = Registry(
         DYN_UNC,
         TDDS,
         DUAL,
+        MEMORIZATION,
+        DDD,
     ),
 )
 
 scores = SCORES.all
-find_score = SCORES.get
+
+
+def find_score(name: str) -> Score:
+    """Return the score of a name; `NAME-out-of-sample` is the out-of-sample form of the score NAME.
+
+    Raises:
+        MosoError: ``unknown-name``; ``method-impossible`` if the score has no out-of-sample form.
+
+    Example:
+        >>> sorted(find_score("el2n-out-of-sample").needed())
+        ['labels', 'unseen:error_norm']
+    """
+    if name.endswith(OUT_OF_SAMPLE) and SCORES.find(name) is None:
+        return SCORES.get(name.removesuffix(OUT_OF_SAMPLE)).out_of_sample()
+    return SCORES.get(name)

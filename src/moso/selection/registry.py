@@ -5,9 +5,12 @@ from moso.selection.selector import Selector
 from moso.selection.selectors.balanced import balanced
 from moso.selection.selectors.beta import BetaSettings, beta
 from moso.selection.selectors.bottom import bottom
+from moso.selection.selectors.bws import BwsSettings, bws
 from moso.selection.selectors.coverage import CoverageSettings, coverage
 from moso.selection.selectors.d2 import D2Settings, d2
 from moso.selection.selectors.drop import DropSettings, drop
+from moso.selection.selectors.facility_location import SimilaritySettings, facility_location
+from moso.selection.selectors.graph_cut import GraphCutSettings, graph_cut
 from moso.selection.selectors.herding import HerdingSettings, herding
 from moso.selection.selectors.infomax import InfoMaxSettings, infomax
 from moso.selection.selectors.k_center import KCenterSettings, k_center
@@ -50,6 +53,27 @@ SELECTORS = Registry(
             "k-center", "every sample near a kept one in feature space", k_center, _needs("features"), KCenterSettings
         ),
         Selector("herding", "the mean features of each class matched", herding, _needs("features"), HerdingSettings),
+        Selector(
+            "facility-location",
+            "every sample of a class similar to a kept one",
+            facility_location,
+            _needs("features"),
+            SimilaritySettings,
+        ),
+        Selector(
+            "graph-cut",
+            "similar to the whole class and not to each other",
+            graph_cut,
+            _needs("features"),
+            GraphCutSettings,
+        ),
+        Selector(
+            "bws",
+            "BWS: the stretch of a difficulty order that teaches a linear classifier most",
+            bws,
+            _needs("scores", "labels", "features", "hard"),
+            BwsSettings,
+        ),
         Selector("softmax", "drawn at random, high scores likelier", softmax, settings=SoftmaxSettings),
         Selector(
             "beta",

@@ -1,6 +1,7 @@
 """Tasks: what a network is to learn, one file per task. Nothing in this package depends on samples or networks."""
 
 from moso.tasks.classification import Classification, cross_entropy
+from moso.tasks.contrastive import Bank, Contrastive
 from moso.tasks.metric import Measure, Metric, PerSample, mean_loss, own_metric
 from moso.tasks.multi_label import MultiLabel
 from moso.tasks.own import OwnTask
@@ -10,7 +11,9 @@ from moso.tasks.task import Loss, Task, unread
 
 __all__ = [
     "TASKS",
+    "Bank",
     "Classification",
+    "Contrastive",
     "Loss",
     "Measure",
     "Metric",

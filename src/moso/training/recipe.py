@@ -42,7 +42,7 @@ def _known(optimizer: str) -> str:
 
 
 # Settings that were added after the first runs were written.
-_LATER = {"beta2", "epsilon"}
+_LATER = {"beta2", "epsilon", "trunk_factor"}
 
 
 class TrainingRecipe(BaseModel):
@@ -65,6 +65,9 @@ class TrainingRecipe(BaseModel):
     epochs: int = Field(ge=1, description="passes over the data")
     batch_size: int = Field(ge=1, description="samples per step, at most; batches are equal to within one")
     learning_rate: float = Field(gt=0, description="the highest rate of the run")
+    trunk_factor: float = Field(
+        1.0, gt=0, description="what the rate of trained parameters before the classifier is multiplied by"
+    )
     schedule: Schedule = Field(description="how the rate changes from step to step")
     final_learning_rate: float = Field(0.0, ge=0, description="where the cosine ends")
     milestones: tuple[float, ...] = Field(

@@ -31,8 +31,7 @@ class RecordTrajectory(Callback):
     def after_step(self, run: TrainingRun, step: Step) -> None:
         """Write the update if it is a sampled step; an update that a gradient scaler skipped is not written."""
         if run.optimizer.moved:
-            trained = list(run.optimizer.parameters.values())
-            self.recorder.updated(run.model, trained, step.rate, step.number, step.epoch)
+            self.recorder.updated(run.model, run.optimizer.moves(step.rate), step.number, step.epoch)
 
 
 class RecordDynamics(Callback):

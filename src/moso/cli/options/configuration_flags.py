@@ -8,7 +8,7 @@ from pydantic.fields import FieldInfo
 
 from moso import errors
 from moso.cli.options.flags import Flags, Keeps, flag, option
-from moso.cli.options.panels import NETWORK, PROOF
+from moso.cli.options.panels import NETWORK, PROOF, SCORING
 from moso.configuration.fields import GROUPS, title_of
 
 if TYPE_CHECKING:
@@ -52,7 +52,12 @@ _SHORTCUTS: dict[str, tuple[type, str]] = {
     "retrain_epochs": (int, "epochs of the retrainings [default: the recipe's]"),
     "batch_size": (int, "samples per training step [default: the recipe's]"),
     "learning_rate": (float, "highest learning rate [default: the recipe's]"),
+    "trunk_factor": (float, "share of the rate for what is trained before the classifier [default: the recipe's]"),
     "augmentation": (str, "none, crop, crop-flip or resized-crop-flip [default: the recipe's]"),
+}
+_OF_SCORES: dict[str, tuple[type, str]] = {
+    "memorization_subsets": (int, "memorization: networks to train on random subsets of 70 %, 4 or more [default: 0]"),
+    "out_of_sample": (bool, "scores by surrogates that did not see the sample (el2n, entropy, margin, ddd, ...)"),
 }
 _NOT_FLAGS = {"format", "by_class"}
 
@@ -90,6 +95,8 @@ class RunSettings(Flags):
                     found.append(flag("keep", Keeps))
             if panel == NETWORK:
                 found += [_flag(name, kind, text, panel) for name, (kind, text) in _SHORTCUTS.items()]
+            if panel == SCORING:
+                found += [_flag(name, kind, text, panel) for name, (kind, text) in _OF_SCORES.items()]
             if panel == PROOF:
                 found.append(flag("quick", Quick, default=False))
         return found

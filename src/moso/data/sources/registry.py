@@ -7,7 +7,18 @@ from pathlib import Path
 from urllib.parse import parse_qsl
 
 from moso import errors
-from moso.data.sources import cifar, demo, diabetes, digits, features_folder, folder, huggingface, parquet, text
+from moso.data.sources import (
+    cifar,
+    demo,
+    diabetes,
+    digits,
+    features_folder,
+    folder,
+    huggingface,
+    pairs,
+    parquet,
+    text,
+)
 from moso.data.sources.source import Opened, Request, Source
 from moso.errors import unknown_name
 from moso.registry import Registry
@@ -26,6 +37,7 @@ SOURCES = Registry(
         parquet.SOURCE,
         folder.SOURCE,
         text.SOURCE,
+        pairs.SOURCE,
         features_folder.SOURCE,
         huggingface.SOURCE,
     ),

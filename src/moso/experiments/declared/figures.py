@@ -83,6 +83,7 @@ FIGURE_1B = Experiment(
                 CPU_SEEDS,
             ),
         ),
+        "features": _heads("tiny-imagenet-features", (*_ALL, CROSS, CHOSEN)),
         "paper": (Arm("tiny-imagenet", PAPER_TINY, _ALL, PAPER_RATIOS, PAPER_SEEDS, baselines=BASELINES),),
     },
     published=TINY_IMAGENET,
@@ -141,7 +142,10 @@ EVERY_METHOD = Experiment(
     "ratios",
     {
         "cpu": (Arm("cifar100", CPU, (*RANDOM, *_EVERY), (0.8,), 1, all_data=False),),
-        "features": (Arm("cifar100-features", FEATURES, (*RANDOM, *_EVERY), (0.4, 0.8), PAPER_SEEDS),),
+        "features": tuple(
+            Arm("cifar100-features", {**FEATURES, "label_noise": noise}, (*RANDOM, *_EVERY), (0.4, 0.8), 3, name=name)
+            for name, noise in {"clean labels": 0.0, "20 % noise": 0.2}.items()
+        ),
         "paper": (Arm("cifar100", PAPER, (*RANDOM, *_EVERY), PAPER_RATIOS, PAPER_SEEDS),),
     },
 )

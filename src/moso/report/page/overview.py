@@ -10,7 +10,7 @@ from moso.configuration import Configuration
 from moso.evaluation.paired import Verdict
 from moso.evaluation.standings import RANDOM, Row, is_method
 from moso.evaluation.summary import FULL, Line
-from moso.methods import methods
+from moso.methods import known_method
 from moso.report.findings import tally
 from moso.report.run_views import best_rows, ordered_lines, selector_key, with_unique_names
 from moso.results.reading import Run
@@ -70,7 +70,7 @@ def _point(row: Line) -> dict[str, Any]:
 def _line(rows: Sequence[Line], key: str) -> dict[str, Any]:
     first = rows[0]
     points = [_point(row) for row in sorted(rows, key=lambda row: row.ratio)]
-    known = methods().get(first.method)
+    known = known_method(first.method)
     described = "" if known is None else known.description
     return {"method": first.method, "key": key, "name": first.name, "description": described, "points": points}
 
@@ -115,7 +115,7 @@ def score_of(method: str) -> str | None:
         >>> score_of("moso"), score_of("my-own")
         ('moso', 'my-own')
     """
-    known = methods().get(method)
+    known = known_method(method)
     return method if known is None else known.score
 
 

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from moso.training.optimizers.descent import Slots, descend
+from moso.training.optimizers.parameter_rates import rate_factors
 from moso.training.optimizers.registry import find_rule
 from moso.training.optimizers.rule import Settings
 
@@ -36,10 +37,12 @@ class Optimizer:
         self.settings = settings
         self.rule = find_rule(settings.optimizer)
         self.parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
+        self.factors = rate_factors(model, settings)
+        """What the learning rate is multiplied by, for the parameters where it is."""
         self.slots: Slots = {slot: {} for slot in self.rule.slots(settings)}
         self.counts: dict[str, int] = {}
         self.rate = 0.0
-        """Learning rate of the next update."""
+        """Learning rate of the next update, before factors."""
         self.moved = False
         """Whether an update was made since gradients were last cleared; a gradient scaler skips some."""
 
@@ -47,6 +50,13 @@ class Optimizer:
     def param_groups(self) -> list[dict[str, Any]]:
         """The parameters in the form that `torch.amp.GradScaler` expects."""
         return [{"params": list(self.parameters.values())}]
+
+    def moves(self, rate: float) -> list[tuple[float, list[torch.nn.Parameter]]]:
+        """Return the groups of parameters with their learning rates, at this rate of the classifier."""
+        found: dict[float, list[torch.nn.Parameter]] = {}
+        for name, parameter in self.parameters.items():
+            found.setdefault(self.factors.get(name, 1.0), []).append(parameter)
+        return [(rate * factor, own) for factor, own in found.items()]
 
     def zero_grad(self) -> None:
         """Clear the gradients of the last update."""
@@ -58,7 +68,9 @@ class Optimizer:
     def step(self) -> None:
         """Make one update with the present gradients and learning rate."""
         gradients = {name: one.grad for name, one in self.parameters.items() if one.grad is not None}
-        moved, slots = descend(self.settings, self.rate, self.counts, self.parameters, gradients, self.slots)
+        moved, slots = descend(
+            self.settings, self.rate, self.counts, self.parameters, gradients, self.slots, factors=self.factors
+        )
         # For a rule that works in place, source and target are the same memory.
         torch._foreach_copy_([self.parameters[name] for name in moved], list(moved.values()))
         for slot, values in slots.items():

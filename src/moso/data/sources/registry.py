@@ -7,7 +7,18 @@ from pathlib import Path
 from urllib.parse import parse_qsl
 
 from moso import errors
-from moso.data.sources import cifar, diabetes, digits, features_folder, folder, huggingface, pairs, parquet, text
+from moso.data.sources import (
+    cifar,
+    demo,
+    diabetes,
+    digits,
+    features_folder,
+    folder,
+    huggingface,
+    pairs,
+    parquet,
+    text,
+)
 from moso.data.sources.source import Opened, Request, Source
 from moso.errors import unknown_name
 from moso.registry import Registry
@@ -19,6 +30,7 @@ SOURCES = Registry(
     "moso.sources",
     (
         digits.SOURCE,
+        demo.SOURCE,
         diabetes.SOURCE,
         cifar.CIFAR10,
         cifar.CIFAR100,

@@ -14,12 +14,14 @@ from moso.version import __version__
 if TYPE_CHECKING:
     from moso.analysis.verdict import Verdict
     from moso.api import PruneConfig, Pruned, prune, score
+    from moso.api.dynamic_pruning import DynamicPruning
     from moso.configuration import Configuration
     from moso.data import Samples, View
     from moso.data.views import Collate
     from moso.errors import MosoError
     from moso.evaluation.standings import RetrainingRow
     from moso.evidence import Dynamics, Estimator, Recorder, Trajectory, TrajectoryPoint
+    from moso.evidence.moments import Moments, optimizer_moments
     from moso.evidence.recorder import Attachment
     from moso.gradients import Loss, Risk, SampleRisk
     from moso.integrations.scikit_learn import MosoSelector
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
         Regression,
         Task,
         cross_entropy,
+        masked_token_loss,
+        next_token_loss,
         squared_error,
     )
 
@@ -47,12 +51,14 @@ if TYPE_CHECKING:
 _HOMES = {
     "Verdict": "moso.analysis.verdict",
     **dict.fromkeys(("PruneConfig", "Pruned", "prune", "score"), "moso.api"),
+    "DynamicPruning": "moso.api.dynamic_pruning",
     "Configuration": "moso.configuration",
     **dict.fromkeys(("Samples", "View"), "moso.data"),
     "Collate": "moso.data.views",
     "MosoError": "moso.errors",
     "RetrainingRow": "moso.evaluation.standings",
     **dict.fromkeys(("Dynamics", "Estimator", "Recorder", "Trajectory", "TrajectoryPoint"), "moso.evidence"),
+    **dict.fromkeys(("Moments", "optimizer_moments"), "moso.evidence.moments"),
     "Attachment": "moso.evidence.recorder",
     **dict.fromkeys(("Loss", "Risk", "SampleRisk"), "moso.gradients"),
     "MosoSelector": "moso.integrations.scikit_learn",
@@ -73,6 +79,8 @@ _HOMES = {
             "Regression",
             "Task",
             "cross_entropy",
+            "masked_token_loss",
+            "next_token_loss",
             "squared_error",
         ),
         "moso.tasks",
@@ -84,6 +92,7 @@ __all__ = [
     "Classification",
     "Collate",
     "Configuration",
+    "DynamicPruning",
     "Dynamics",
     "Estimator",
     "Keep",
@@ -91,6 +100,7 @@ __all__ = [
     "Loss",
     "Manifest",
     "Method",
+    "Moments",
     "MosoError",
     "MosoSelector",
     "MultiLabel",
@@ -117,6 +127,9 @@ __all__ = [
     "View",
     "__version__",
     "cross_entropy",
+    "masked_token_loss",
+    "next_token_loss",
+    "optimizer_moments",
     "prune",
     "score",
     "select",

@@ -126,6 +126,11 @@ def as_met(train: Samples, *others: Samples | None) -> list[Samples | None]:
     """Return all splits as networks meet them: arrays normalised and texts tokenised by the training split."""
     splits = [train, *others]
     if not isinstance(train, StoredSamples):
+        if _has_texts_beside(train):
+            raise errors.LabelInvalid(
+                "the items of a dataset of your own have texts; give arrays (inputs, texts), which are tokenised, or "
+                "let the dataset return rows of token ids, equally many in each"
+            )
         return splits
     if isinstance(train.reader, TextReader):
         tokenizer = Tokenizer.fit(train.reader.texts.to_pylist())
@@ -136,7 +141,15 @@ def as_met(train: Samples, *others: Samples | None) -> list[Samples | None]:
             for one in splits
         ]
     normalisation = Normalisation.measure(train.reader)
-    return [one.normalised(normalisation) if isinstance(one, StoredSamples) else one for one in splits]
+    words = Tokenizer.fit(train.targets.tolist()) if _has_texts_beside(train) else None
+    return [
+        replace(one, normalisation=normalisation, answer_tokenizer=words) if isinstance(one, StoredSamples) else one
+        for one in splits
+    ]
+
+
+def _has_texts_beside(train: Samples) -> bool:
+    return train.task.answers_are_texts and train.targets.dtype.kind == "U"
 
 
 def _task(given: Given, asked: Asked) -> Task:

@@ -15,6 +15,7 @@ from moso.training.recipe import Match
 _REFUSED = {
     "dataset": "prune takes the data itself as train_set",
     "label_noise": "data in memory is taken as it is; put the noise into the labels that you give (labels=)",
+    "noise_kind": "data in memory is taken as it is; put the noise into the labels that you give (labels=)",
     "resize": "data in memory is taken as it is; resize the pictures before, or in the transform of the dataset",
     "on_broken": "data in memory is read by its own dataset, which decides about broken files",
     "memory_limit": "data in memory is taken as it is",
@@ -25,6 +26,7 @@ _REFUSED = {
     "methods": "prune uses one method; give method=",
     "selectors": "prune uses one selector; give selector=",
     "by_class": "the task decides whether there are classes; give task=",
+    "also_match": "prune retrains in one way; give match=",
     "format": "it is the version of a file",
     "classless": "the task decides whether there are classes; give task=",
 }
@@ -37,6 +39,7 @@ class PruneSettings(TypedDict, total=False):
     epochs: int | None
     batch_size: int | None
     learning_rate: float | None
+    trunk_factor: float | None
     augmentation: Augmentation | None
     retrain_epochs: int | None
     surrogate: Mapping[str, Any] | None
@@ -55,6 +58,7 @@ class PruneSettings(TypedDict, total=False):
     partitions: int | None
     time_steps: int | None
     sampling: Sampling | None
+    optimizer_aware: bool | None
     form: Form | None
     view: Literal["auto", "evaluation", "training"] | None
     parameters: Literal["all", "head"] | None
@@ -89,16 +93,17 @@ class PruneConfig:
         epochs: Epochs of surrogates and retrainings.
         batch_size: Samples per update.
         learning_rate: Highest learning rate.
+        trunk_factor: What the rate is multiplied by for trained parameters before the classifier.
         augmentation: `none` (the default), `crop`, `crop-flip` or `resized-crop-flip`, for arrays of pictures.
         retrain_epochs: Epochs of retrainings, if others than those of surrogates.
         surrogate: Further settings of the recipe for surrogates, such as ``{"momentum": 0.5}``.
         retraining: Further settings of the recipe for retrainings.
-        match: What retraining on less data keeps equal, `epochs` or `steps`.
+        match: What retraining on less data keeps equal: `epochs`, `steps`, or epochs in smaller `batches`.
         retrain_model: Name of the network that is retrained, if another than that of surrogates.
         retrain_recipe: Recipe of retrainings, if another.
         pretrained: Start a network of timm from its own pretrained weights.
         weights: File of weights to start from: safetensors, or plain tensors.
-        train: What of the network is trained: `all`, `head` or `last:N`.
+        train: What of the network is trained: `all`, `head`, `last:N`, `lora:RANK` or `dora:RANK`.
         trunk: A frozen trunk is computed `once` and kept, or in `every` pass.
         feature_views: Fixed augmented views of a frozen trunk that are computed once.
         embed: Network on whose features samples are scored and selected (the model is then a head), or `features:DIR`.
@@ -107,6 +112,7 @@ class PruneConfig:
         partitions: Number of partitions (the paper's I); 1 disables partitioning.
         time_steps: Number of sampled time steps (the paper's K).
         sampling: How time steps are drawn, `stratified` or `uniform`.
+        optimizer_aware: Compare gradients as the optimiser rescales them; no effect with `sgd`.
         form: Form of the MoSo score, `paper` or `centred`.
         view: Score samples and network as in `evaluation`, or as `training` saw them; `auto` takes the latter with
             batch-norm or augmentation.
@@ -126,7 +132,7 @@ class PruneConfig:
         class_mix: Mix of classes that is kept, `equal` (balanced) or `as-is` (proportional); by default `as-is` if the
             largest class has more than 1.5 times the samples of the smallest.
         min_per_class: Samples that every class keeps at least.
-        baselines: What is retrained beside the methods at equal cost: `rs2`, `full-fewer-steps`.
+        baselines: What is retrained beside the methods at equal cost: `rs2`, `infobatch`, `full-fewer-steps`.
         tolerance: Points that pruning may cost, overall and in any class, to count as free in the verdict.
         settings: Settings of selectors and scores by name, such as ``{"coverage": {"cut": 0.2}}``.
         seed: First seed.
@@ -146,6 +152,7 @@ class PruneConfig:
     epochs: int | None = None
     batch_size: int | None = None
     learning_rate: float | None = None
+    trunk_factor: float | None = None
     augmentation: Augmentation | None = None
     retrain_epochs: int | None = None
     surrogate: Mapping[str, Any] | None = None
@@ -164,6 +171,7 @@ class PruneConfig:
     partitions: int | None = None
     time_steps: int | None = None
     sampling: Sampling | None = None
+    optimizer_aware: bool | None = None
     form: Form | None = None
     view: Literal["auto", "evaluation", "training"] | None = None
     parameters: Literal["all", "head"] | None = None

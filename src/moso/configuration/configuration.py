@@ -6,6 +6,7 @@
 import hashlib
 import json
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,8 @@ from moso.training.in_run import check_in_run
 from moso.training.recipe import TrainingRecipe, load_recipe, written_recipe
 
 # Shortcuts for settings of a recipe, which `resolve` writes into the recipes of surrogates and retraining.
-_BOTH = {"epochs", "batch_size", "learning_rate", "augmentation"}
-_SHORTCUTS = {*_BOTH, "retrain_epochs"}
+_BOTH = {"epochs", "batch_size", "learning_rate", "trunk_factor", "augmentation"}
+_SHORTCUTS = {*_BOTH, "retrain_epochs", "memorization_subsets", "out_of_sample"}
 
 
 class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, NetworkFields, DataFields):
@@ -119,8 +120,13 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
             values[stage] = start.changed(**changes)
         if named is not None:
             values.setdefault("match", named.match)
-        if "settings" in values:
-            values["settings"] = read_settings(values["settings"])
+        if isinstance(values.get("match"), list | tuple):
+            values["match"], *others = dict.fromkeys(values["match"])
+            values["also_match"] = (*values.get("also_match", ()), *others)
+        values["settings"] = read_settings(values.get("settings", {}))
+        if "memorization_subsets" in shortcuts:
+            subsets = [f"memorization.subsets={shortcuts['memorization_subsets']}"]
+            values["settings"]["memorization"] = read_settings(subsets)["memorization"]
         every = "all" in values.get("methods", ())
         if every:
             values["methods"] = ()
@@ -132,6 +138,8 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
         configuration = cls._validated(values)
         if every:
             configuration = configuration.model_copy(update={"methods": configuration.possible_methods()})
+        if shortcuts.get("out_of_sample"):
+            configuration = configuration.model_copy(update={"methods": _unseen(configuration.methods, every)})
         configuration.check()
         return configuration
 
@@ -181,6 +189,10 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
             raise errors.SettingsConflict(
                 f"risk {self.risk!r} is differentiated exactly; it does not go with estimator {self.estimator}"
             )
+        if self.optimizer_aware and self.estimator not in ("exact", "subsampled"):
+            raise errors.SettingsConflict(
+                f"optimizer_aware scores take estimator 'exact' or 'subsampled', not {self.estimator!r}"
+            )
         if self.view == "training" and (self.estimator == IN_RUN or self.shard_size):
             other = (
                 "estimator 'in-run', which is as training sees them anyway" if self.estimator == IN_RUN else "shards"
@@ -191,10 +203,11 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
                 f"shard_size = {self.shard_size} splits the exact scoring by the training risk; leave it out "
                 f"with estimator {self.estimator!r} and risk {self.risk!r}"
             )
-        if self.rounds > 1 and (self.estimator == IN_RUN or self.shard_size or self.probes or AUTO in self.methods):
+        alone = self.shard_size or self.probes or self.memorization_subsets
+        if self.rounds > 1 and (self.estimator == IN_RUN or alone or AUTO in self.methods):
             raise errors.SettingsConflict(
                 f"rounds = {self.rounds}: later rounds score samples that were not trained on, one method at a time; "
-                "leave estimator 'in-run', shard_size, probes and method 'auto' out"
+                "leave estimator 'in-run', shard_size, probes, memorization_subsets and method 'auto' out"
             )
         if self.risk != "train" and self.probes:
             raise errors.SettingsConflict(
@@ -324,12 +337,25 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
         """The epoch after which early scores are computed; by default a tenth of training, at least 1."""
         return self.early_epochs or max(1, round(self.surrogate.epochs / 10))
 
-    def retrained_baselines(self) -> list[str]:
-        """Return the baselines to retrain; with `match = "steps"`, the one with fewer steps is left out.
+    @property
+    def matches(self) -> tuple[str, ...]:
+        """Everything that retrainings keep equal, one after the other; the first is that of headline and verdict."""
+        return tuple(dict.fromkeys((self.match, *self.also_match)))
+
+    def retrained_baselines(self, match: str = "") -> list[str]:
+        """Return the baselines to retrain; with equal steps, the one with fewer steps is left out.
 
         With equal steps pruning saves none, so that baseline would be the retraining on all data.
+
+        Args:
+            match: What retrainings keep equal; empty for `match` of the run.
         """
-        return [name for name in self.baselines if not (name == FEWER_STEPS and self.match == "steps")]
+        return [name for name in self.baselines if not (name == FEWER_STEPS and (match or self.match) == "steps")]
+
+    @property
+    def memorization_subsets(self) -> int:
+        """The number of random subsets that `memorization` trains networks on; 0 asks the surrogates."""
+        return int(self.settings.get("memorization", {}).get("subsets", 0))
 
     @property
     def memory_limit_bytes(self) -> int:
@@ -351,6 +377,22 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
         raise errors.FileUnreadable(f"{path} cannot be read as TOML: {problem}") from problem
+
+
+def _unseen(names: Iterable[str], every: bool) -> tuple[str, ...]:
+    """Return the out-of-sample forms of methods; random selection stays, and of `all`, those without one are left out.
+
+    Raises:
+        MosoError: ``method-impossible`` if a method has none.
+    """
+    found = []
+    for name in names:
+        score = find_method(name).find_score()
+        if name == "random":
+            found.append(name)
+        elif not every or (score is not None and score.unseen is not None):
+            found.append(find_method(name).out_of_sample().name)
+    return tuple(found)
 
 
 def _settle_task(values: dict[str, Any], dataset: str) -> None:

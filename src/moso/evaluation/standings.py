@@ -33,6 +33,9 @@ class RetrainingRow(TypedDict, total=False):
     recipe: str
     match: str
     samples: int
+    updates: int
+    passes: int
+    visits: int
     weighted: bool
     metric: str
     unit: Literal["%", ""]

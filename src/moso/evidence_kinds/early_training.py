@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moso.evidence.early import error_norms, gradient_norms, read_early, write_early
+from moso.evidence.outputs import iter_logits
 from moso.evidence_kinds.kind import EvidenceKind, Measuring, Price, RunSettings, SeedRun
 
 
@@ -38,6 +39,32 @@ class EarlyErrors(_Early):
         write_early(self.path(given.home, given.index), self.column, values, given.settings.early_epoch)
 
 
+class EarlyAnswers(_Early):
+    """Whether each network is right, 1 or 0."""
+
+    name = "early-answers"
+    description = "early answers of several initialisations"
+    about_classes = True
+    label = "early answers"
+    column = "correct"
+    file = "terms/reference-{index:02d}/early-answers.npz"
+
+    def measure(self, given: Measuring) -> None:
+        """Compare the likeliest class with the label in one forward pass."""
+        train, classes = given.train, len(given.train.classes)
+        view, everything = train.evaluation_view(), np.arange(len(train))
+        right = np.empty(len(train), dtype=np.float32)
+        for chosen, logits in iter_logits(given.network(), given.loss, view, everything, classes, given.loader_workers):
+            right[chosen] = logits.argmax(axis=1) == train.labels[chosen]
+        write_early(self.path(given.home, given.index), self.column, right, given.settings.early_epoch)
+
+    def problem(self, settings: RunSettings, method: str, selector: str) -> str | None:
+        """Return why one network is too few to disagree, or None."""
+        if settings.initialisations > 1:
+            return None
+        return f"method {method!r} asks several networks, and initialisations = 1 trains one; use 2 or more"
+
+
 class EarlyNorms(_Early):
     """Gradient norm |g|_2 of every sample over all parameters; stored squared."""
 
@@ -70,4 +97,4 @@ class EarlyNorms(_Early):
         return Price(gradients=1, what="gradient norms of {samples} samples")
 
 
-EARLY_ERRORS, EARLY_NORMS = EarlyErrors(), EarlyNorms()
+EARLY_ERRORS, EARLY_ANSWERS, EARLY_NORMS = EarlyErrors(), EarlyAnswers(), EarlyNorms()

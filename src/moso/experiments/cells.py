@@ -142,6 +142,8 @@ def deciding(
     found: dict[str, Any] = {"data": data, "method": r.method, "ratio": r.ratio, "seed": r.seed, "network": r.network}
     found |= {"retraining": stated(c.retraining)}
     found |= {"label_noise": c.label_noise, "resize": c.resize, "test_share": c.test_share}
+    if c.noise_kind != "symmetric":
+        found["noise_kind"] = c.noise_kind
     if c.validation_share:  # no network trains on these samples
         found["validation_share"] = c.validation_share
     if r.method != FULL:

@@ -2,7 +2,7 @@
 
 Indices: `csv` and `parquet` have one row per kept sample (id, position, label, the weight if the selection has weights,
 and in Parquet the score of the method), `npy` has the positions as int64, or the ids. Data: `parquet-data`
-(`as_parquet.py`), `folder` (`as_folder.py`) and `text` (`as_text.py`).
+(`as_parquet.py`), `folder` (`as_folder.py`), `text` (`as_text.py`) and `shards` (`as_shards.py`).
 
 Labels are those that were trained on, including replaced and noisy ones. Writes are atomic: to a temporary name in the
 same folder, which is then renamed.
@@ -27,6 +27,7 @@ from moso.data.sources.text_files import SUFFIXES
 from moso.errors import unknown_name
 from moso.export.as_folder import write_image_folder
 from moso.export.as_parquet import write_parquet
+from moso.export.as_shards import write_shards
 from moso.export.as_text import text_file, write_texts
 from moso.export.split import Split, check_unchanged
 from moso.files import TEMPORARY, replacing, write_json, write_table
@@ -38,7 +39,7 @@ from moso.results.selections import Selection, read_kept
 from moso.selection import Kept
 
 _INDICES = ("csv", "npy", "parquet")
-FORMATS = (*_INDICES, "parquet-data", "folder", "text")
+FORMATS = (*_INDICES, "parquet-data", "folder", "text", "shards")
 # Suffixes that imply format `text`; .csv and .parquet are indices unless the format says otherwise.
 _TEXT_SUFFIXES = (".txt", ".label", ".tsv", ".jsonl")
 # A folder is overwritten only if it contains this file, which shows that it is an earlier export.
@@ -125,7 +126,7 @@ def export_kept(
     splits = _splits(run, kept, with_test)
     if form == "text" and target.suffix.lower() in set(SUFFIXES) - {suffix.lower()}:
         raise errors.OutputInvalid(f"the texts come from a {suffix} file and stay one: end {target.name} in {suffix}")
-    if form != "folder" and target.suffix.lower() == suffix.lower():
+    if form not in ("folder", "shards") and target.suffix.lower() == suffix.lower():
         if with_test:
             raise errors.OutputInvalid(
                 f"--with-test writes train{suffix} and test{suffix}: give a folder instead of {target}"
@@ -137,6 +138,9 @@ def export_kept(
     with _folder(target, overwrite) as temporary:
         if form == "folder":
             write_image_folder(splits, temporary, link, progress)
+        elif form == "shards":
+            for name, split in splits.items():
+                write_shards(split, name, temporary, progress)
         else:
             for name, split in splits.items():
                 own = text_file(dataset, test=name == "test").suffix if form == "text" else suffix
@@ -160,7 +164,7 @@ def _form(target: Path, form: str | None, dataset: str) -> str:
         if form not in (*_INDICES, "text"):
             raise errors.OutputInvalid(
                 f"the name {target.name} does not say what to write; end it in .csv, .npy or .parquet, "
-                "or give --format parquet-data, --format folder or --format text"
+                "or give --format parquet-data, folder, text or shards"
             )
     if form not in FORMATS:
         raise unknown_name("format", form, FORMATS)
@@ -172,7 +176,7 @@ def _check_options(form: str, ids: bool, with_test: bool, link: bool) -> None:
         raise errors.SettingsConflict(f"--ids belongs to npy; format {form} has the ids anyway")
     if with_test and form in _INDICES:
         raise errors.SettingsConflict(
-            f"--with-test belongs to parquet-data, folder and text; format {form} lists training samples"
+            f"--with-test belongs to parquet-data, folder, text and shards; format {form} lists training samples"
         )
     if link and form != "folder":
         raise errors.SettingsConflict(f"--link belongs to format folder, not to {form}")

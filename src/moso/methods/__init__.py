@@ -2,6 +2,6 @@
 
 from moso.methods.catalogue import FAMILIES, listing
 from moso.methods.method import Family, Method, Traits
-from moso.methods.registry import METHODS, find_method, methods
+from moso.methods.registry import METHODS, find_method, known_method, methods
 
-__all__ = ["FAMILIES", "METHODS", "Family", "Method", "Traits", "find_method", "listing", "methods"]
+__all__ = ["FAMILIES", "METHODS", "Family", "Method", "Traits", "find_method", "known_method", "listing", "methods"]

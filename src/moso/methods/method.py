@@ -1,12 +1,13 @@
 """`Method`: a named preset of a score (or none), a selector, and the settings of its source."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from moso import errors
 from moso.evidence_kinds.registry import BEHIND, needed_kinds
 from moso.methods.auto import CHOSEN
-from moso.scores import Score, find_score
+from moso.scores import OUT_OF_SAMPLE, Score, find_score
 from moso.selection import Selector, find_selector
 
 # Ideas that methods share: what is hard is needed; what is not covered cannot be learned; the kept samples should do
@@ -50,6 +51,21 @@ class Method:
             UnknownName: No selector has this name.
         """
         return CHOSEN if self.selector == CHOSEN.name else find_selector(self.selector)
+
+    def out_of_sample(self) -> "Method":
+        """Return the method with the out-of-sample form of its score, under a name of its own.
+
+        Raises:
+            MethodImpossible: The method has no score, or its score has no such form.
+        """
+        score = self.find_score()
+        if score is None:
+            raise errors.MethodImpossible(
+                f"method {self.name!r} has no score that could be out of sample; leave out_of_sample out, or this "
+                "method"
+            )
+        ending = f"{self.description}; by networks that did not see the sample"
+        return replace(self, name=f"{self.name}{OUT_OF_SAMPLE}", score=score.out_of_sample().name, description=ending)
 
     def needs(self) -> frozenset[str]:
         """Return the names of the evidence that score and selector need with the settings of the source.

@@ -6,7 +6,7 @@ Any score can be combined with any selector whose needs it meets; a method is th
 from moso.methods.auto import AUTO, CHOSEN
 from moso.methods.method import Family, Method
 from moso.registry import Registry
-from moso.scores import SCORES
+from moso.scores import OUT_OF_SAMPLE, SCORES
 
 
 def _of_score(name: str, family: Family, when: str, selector: str = "top", description: str | None = None) -> Method:
@@ -74,6 +74,12 @@ _DIFFICULTY = (
     _of_score("aum", "difficulty", "wrong labels: to find them, or to remove them"),
     _of_score("dyn-unc", "difficulty", "clean labels, some of the data removed, training of 10 epochs or more"),
     _of_score("tdds", "difficulty", "clean labels, training of 10 epochs or more"),
+    _of_score(
+        "memorization",
+        "difficulty",
+        "clean labels, much data; wrong labels are memorised too, so remove its high end to drop those",
+    ),
+    _of_score("ddd", "difficulty", "some of the data removed, with or without wrong labels"),
     _of_score("dual", "difficulty", "most of the data removed, with or without wrong labels", "beta"),
     Method(
         "ccs",
@@ -84,6 +90,15 @@ _DIFFICULTY = (
         "Zheng et al., ICLR 2023, Algorithm 1; the cut is their example, searched for each data set",
         "difficulty",
         "most of the data removed, with or without wrong labels",
+    ),
+    Method(
+        "bws",
+        "forgetting",
+        "bws",
+        "the window of the difficulty order that a linear classifier learns all training data from best",
+        source="Choi, Ki & Chung, ICML 2024",
+        family="difficulty",
+        when="a difficulty score whose best cut for this ratio is unknown",
     ),
 )
 _COVERAGE = (
@@ -125,6 +140,44 @@ _COVERAGE = (
         "coverage",
         "clean labels, hard samples that repeat each other",
     ),
+    Method(
+        "gm-matching",
+        None,
+        "herding",
+        "herding towards the geometric median of each class, which outliers move little",
+        {"centre": "geometric-median", "rule": "welling", "normalise": True},
+        "Acharya et al., ICML 2025",
+        "coverage",
+        "as herding, where labels are wrong or samples corrupted",
+    ),
+    Method(
+        "facility-location",
+        None,
+        "facility-location",
+        "every sample of a class similar to a kept one, by greedy submodular cover",
+        source="Wei, Iyer & Bilmes, ICML 2015",
+        family="coverage",
+        when="features, clean data, most of it removed",
+    ),
+    Method(
+        "graph-cut",
+        None,
+        "graph-cut",
+        "samples similar to their whole class and not to each other",
+        source="Wei, Iyer & Bilmes, ICML 2015",
+        family="coverage",
+        when="features, representative samples without repeats",
+    ),
+    Method(
+        "semdedup",
+        None,
+        "semdedup",
+        "near-duplicates in feature space go first, the rest at random",
+        source="Abbas et al., SemDeDup, 2023",
+        family="coverage",
+        when="crawled data with near-duplicates, with or without labels",
+    ),
+    _of_score("zcore", "coverage", "no labels, no training: an embedding alone"),
 )
 _OPTIMISATION = (
     _of_score(
@@ -133,6 +186,12 @@ _OPTIMISATION = (
         "clean labels, little removed, a network that fits its data",
         "opt",
         "the set of samples without which the network would be nearly the same is removed",
+    ),
+    _of_score(
+        "influence",
+        "optimisation",
+        "a trained head that fits its data, with --risk validation; wrong labels",
+        "balanced",
     ),
     Method(
         "craig",
@@ -170,6 +229,13 @@ _OPTIMISATION = (
         family="coverage",
         when="clean labels, little removed; its source chooses what is to be labelled",
     ),
+    _of_score(
+        "less",
+        "optimisation",
+        "fine-tuning with Adam towards a target (--risk validation)",
+        "top",
+        "samples whose Adam update is similar to what a target needs (--risk validation)",
+    ),
 )
 _BASELINES = (
     Method(
@@ -180,8 +246,43 @@ _BASELINES = (
         family="baselines",
         when="always, beside any other",
     ),
+    Method(
+        "dual-constant",
+        "dual",
+        "beta",
+        "DUAL's draw by the Beta density alone, to see what its score adds",
+        {"weight": "constant"},
+        "Cho et al., ICML 2025, without the score",
+        "baselines",
+        "beside dual: does its gain come from its score?",
+    ),
 )
 METHODS = Registry("method", Method, "moso.methods", (*_OURS, *_BASELINES, *_DIFFICULTY, *_COVERAGE, *_OPTIMISATION))
 
 methods = METHODS.all
-find_method = METHODS.get
+
+
+def known_method(name: str) -> Method | None:
+    """Return the method of a name, or None; `NAME-out-of-sample` is the method NAME by networks that did not see it.
+
+    Raises:
+        MosoError: ``method-impossible`` if the method has no out-of-sample form.
+
+    Example:
+        >>> known_method("el2n-out-of-sample").score, known_method("no-such")
+        ('el2n-out-of-sample', None)
+    """
+    found, base = METHODS.find(name), METHODS.find(name.removesuffix(OUT_OF_SAMPLE))
+    return base.out_of_sample() if found is None and base is not None else found
+
+
+def find_method(name: str) -> Method:
+    """Return the method of a name, as `known_method` does.
+
+    Raises:
+        MosoError: ``unknown-name``, ``method-impossible``.
+    """
+    found = known_method(name)
+    if found is None:
+        raise METHODS.unknown(name)
+    return found

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moso.evidence_kinds.early_training import EARLY_ERRORS
-from moso.scores.score import Score, ScoreInput
+from moso.evidence_kinds.surrogate_outputs import UNSEEN
+from moso.scores.score import Score, ScoreInput, Unseen
 
 
 def _compute(given: ScoreInput) -> NDArray[np.float64]:
@@ -33,4 +34,9 @@ EL2N = Score(
     scale="0 for certain and right to 1.41 for certain and wrong",
     formula="E | p(w_t, x) - onehot(y) |_2 over initialisations, t early",
     source="Paul et al., NeurIPS 2021, Definition 2.3",
+    unseen=Unseen(
+        lambda given: given.read(UNSEEN, "error_norm").astype(np.float64),
+        frozenset({"labels", "unseen:error_norm"}),
+        "mean of | p(w_T, x) - onehot(y) |_2 over surrogates that did not see x",
+    ),
 )

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moso.evidence_kinds.final_outputs import FINAL
-from moso.scores.score import Score, ScoreInput
+from moso.evidence_kinds.surrogate_outputs import UNSEEN
+from moso.scores.score import Score, ScoreInput, Unseen
 
 
 def _compute(given: ScoreInput) -> NDArray[np.float64]:
@@ -29,4 +30,9 @@ ENTROPY = Score(
     scale="0 for certain to log(classes) for no idea",
     formula="- sum_c p_c log p_c",
     source="Coleman et al., ICLR 2020, section 3.2",
+    unseen=Unseen(
+        lambda given: given.read(UNSEEN, "entropy").astype(np.float64),
+        frozenset({"labels", "unseen:entropy"}),
+        "mean of - sum_c p_c log p_c over surrogates that did not see x",
+    ),
 )

@@ -32,4 +32,5 @@ GRAND = Score(
     scale="the length of the gradient by all parameters",
     formula="E | g_t(x, y) |_2 over initialisations, t early",
     source="Paul et al., NeurIPS 2021, Definition 2.1",
+    no_unseen="gradient norms are measured at networks that were trained on the sample alone",
 )

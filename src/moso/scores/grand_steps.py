@@ -40,4 +40,5 @@ GRAND_STEPS = Score(
     scale="the length of the gradient, averaged over the sampled steps",
     formula="1/K sum_k | g_{t_k} |_2",
     source="Paul et al., NeurIPS 2021, by the rule of Tan et al., NeurIPS 2023",
+    no_unseen="gradient norms are measured at networks that were trained on the sample alone",
 )

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moso.evidence_kinds.final_outputs import FINAL
-from moso.scores.score import Score, ScoreInput
+from moso.evidence_kinds.surrogate_outputs import UNSEEN
+from moso.scores.score import Score, ScoreInput, Unseen
 
 
 def _compute(given: ScoreInput) -> NDArray[np.float64]:
@@ -32,4 +33,9 @@ MARGIN = Score(
     scale="-1 for certain to 0 for two classes alike",
     formula="- (p_(1) - p_(2))",
     source="Scheffer et al., IDA 2001",
+    unseen=Unseen(
+        lambda given: -given.read(UNSEEN, "gap").astype(np.float64),
+        frozenset({"labels", "unseen:gap"}),
+        "mean of - (p_(1) - p_(2)) over surrogates that did not see x",
+    ),
 )

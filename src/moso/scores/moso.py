@@ -104,4 +104,5 @@ MOSO = Score(
     scale="a change of risk to first order; the ranking carries the meaning",
     formula="T/N 1/K sum_k eta_k (N G.g - |g|^2) / (N - 1)",
     source="Tan et al., NeurIPS 2023, Proposition 1.1",
+    no_unseen="method 'moso-cross' is MoSo out of sample, by rank",
 )

@@ -39,4 +39,5 @@ MOSO_ADJOINT = Score(
     scale="a change of risk to first order, in the units of Definition 1",
     formula="sum_t u_t . (G - g) / (B - 1), u_t from lambda_t = (d step_t / d state)^T lambda_{t+1}",
     source="Tan et al., NeurIPS 2023, Definition 1; Hara et al., NeurIPS 2019",
+    no_unseen="a sample that was not trained on has no effect to differentiate",
 )

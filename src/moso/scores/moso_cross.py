@@ -70,4 +70,5 @@ MOSO_CROSS = Score(
     formula="1/K sum_k rank(G_k . g) / (N - 1), at another partition's surrogate",
     source="Tan et al., NeurIPS 2023, judged out of sample and combined by rank",
     settings=CrossSettings,
+    no_unseen="it is out of sample already, the counterpart of 'moso-rank'",
 )

@@ -102,4 +102,5 @@ MOSO_RANK = Score(
     formula="sum_k w_k rank(eta_k a_k) / (N - 1)",
     source="Tan et al., NeurIPS 2023, combined by rank",
     settings=RankSettings,
+    no_unseen="method 'moso-cross' is MoSo out of sample, by rank",
 )

@@ -36,4 +36,5 @@ MOSO_STANDARDISED = Score(
     scale="standard deviations from the average sample of its partition",
     formula="1/K sum_k (x_k - mean x_k) / std x_k,  x_k = eta_k a_k",
     source="Tan et al., NeurIPS 2023, standardised",
+    no_unseen="method 'moso-cross' is MoSo out of sample, by rank",
 )

@@ -33,4 +33,5 @@ RANDOM = Score(
     lambda given: random(given.keys, given.seed),
     scale="uniform between 0 and 1",
     formula="uniform(seed, id)",
+    no_unseen="it asks no network",
 )

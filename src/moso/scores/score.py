@@ -5,7 +5,7 @@ these kinds. One column of a family of evidence is written `dynamics:margin` or 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol, TypeVar
 
 import numpy as np
@@ -58,6 +58,25 @@ class ScoreInput(Protocol):
         """Read the evidence of a kind; `column` names the column of a family such as `final`."""
 
 
+# What the name of a score or method ends with in its out-of-sample form.
+OUT_OF_SAMPLE = "-out-of-sample"
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """The out-of-sample form of a score: the same quantity, from networks that were not trained on the sample.
+
+    Attributes:
+        compute: Takes a `ScoreInput`.
+        needs: Names of the kinds of evidence that it reads.
+        formula: The formula in plain text.
+    """
+
+    compute: Callable[[ScoreInput], NDArray[np.float64]]
+    needs: frozenset[str]
+    formula: str
+
+
 @dataclass(frozen=True)
 class Score:
     """A named score: a function from evidence to float64 ``[samples]`` in data set order; high means keep.
@@ -69,6 +88,8 @@ class Score:
         keep: ``"middle"`` if the source keeps samples around the median, else ``"high"``.
         settings: The class of the score's settings; None if the score has no settings.
         least_epochs: Fewest epochs of training from which the score can be computed.
+        unseen: The out-of-sample form; None if there is none.
+        no_unseen: Why there is no out-of-sample form, as the end of a sentence.
     """
 
     name: str
@@ -82,6 +103,31 @@ class Score:
     source: str = ""
     settings: type[Settings] | None = None
     least_epochs: int = 1
+    unseen: Unseen | None = None
+    no_unseen: str = "no evidence of networks that did not see the sample replaces what it reads"
+
+    def out_of_sample(self) -> "Score":
+        """Return the out-of-sample form as a score of its own, with the ending `OUT_OF_SAMPLE`.
+
+        Raises:
+            MethodImpossible: The score has no such form.
+        """
+        if self.unseen is None:
+            raise errors.MethodImpossible(
+                f"score {self.name!r} has no out-of-sample form: {self.no_unseen}; leave out_of_sample out, or this "
+                "method"
+            )
+        return replace(
+            self,
+            name=f"{self.name}{OUT_OF_SAMPLE}",
+            description=f"{self.description}; by networks that did not see the sample",
+            compute=self.unseen.compute,
+            needs=self.unseen.needs,
+            formula=self.unseen.formula,
+            settings=None,
+            least_epochs=1,
+            unseen=None,
+        )
 
     def resolved(self, given: Mapping[str, object]) -> Settings:
         """Validate the given values and return the complete settings.

@@ -12,7 +12,7 @@ from torch import nn
 
 from moso import errors
 from moso.batch import Batch
-from moso.tasks.label_noise import add_label_noise
+from moso.tasks.label_noise import NoiseKind, add_label_noise
 from moso.tasks.metric import ACCURACY, Metric
 from moso.tasks.task import Answers, Task
 
@@ -148,10 +148,10 @@ class Classification(Task):
         return targets
 
     def noisy(
-        self, targets: Answers, keys: NDArray[np.uint64], rate: float, seed: int
+        self, targets: Answers, keys: NDArray[np.uint64], rate: float, seed: int, kind: NoiseKind = "symmetric"
     ) -> tuple[Answers, NDArray[np.bool_]]:
-        """Return labels of which a share is drawn uniformly from all classes, and which samples were drawn."""
-        return add_label_noise(targets, keys, len(self.classes), rate, seed)
+        """Return labels of which a share is drawn from all classes, or is of the next class; and which were drawn."""
+        return add_label_noise(targets, keys, len(self.classes), rate, seed, kind)
 
     def check_learnable(self, targets: Answers, name: str) -> None:
         """Refuse a training split of one class.

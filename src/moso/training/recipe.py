@@ -30,7 +30,7 @@ from moso.training.optimizers.registry import find_rule, rules
 
 Schedule = Literal["cosine", "multi-step", "one-cycle", "constant"]
 Precision = Literal["float32", "bfloat16", "float16"]
-Match = Literal["epochs", "steps"]
+Match = Literal["epochs", "steps", "batches"]
 Kind = TypeVar("Kind", bound=BaseModel)
 
 
@@ -42,7 +42,7 @@ def _known(optimizer: str) -> str:
 
 
 # Settings that were added after the first runs were written.
-_LATER = {"beta2", "epsilon"}
+_LATER = {"beta2", "epsilon", "trunk_factor"}
 
 
 class TrainingRecipe(BaseModel):
@@ -65,6 +65,9 @@ class TrainingRecipe(BaseModel):
     epochs: int = Field(ge=1, description="passes over the data")
     batch_size: int = Field(ge=1, description="samples per step, at most; batches are equal to within one")
     learning_rate: float = Field(gt=0, description="the highest rate of the run")
+    trunk_factor: float = Field(
+        1.0, gt=0, description="what the rate of trained parameters before the classifier is multiplied by"
+    )
     schedule: Schedule = Field(description="how the rate changes from step to step")
     final_learning_rate: float = Field(0.0, ge=0, description="where the cosine ends")
     milestones: tuple[float, ...] = Field(
@@ -150,7 +153,8 @@ class Recipe(BaseModel):
     name: str = Field(description="what it is called")
     description: str = Field(description="what it is for and where it comes from")
     match: Match = Field(
-        description="what retraining on less data keeps equal to training on all of it: epochs, or optimiser steps"
+        description="what retraining on less data keeps equal to training on all of it: epochs, optimiser steps, or "
+        "epochs in smaller batches (batches)"
     )
     surrogate: TrainingRecipe = Field(description="the training that leaves the trajectory")
     retraining: TrainingRecipe = Field(description="the training that measures what the kept samples are worth")

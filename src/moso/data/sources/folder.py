@@ -68,7 +68,7 @@ def _subfolders(folder: Path) -> list[str]:
         return sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
 
 
-def _images_below(root: Path, folder: str) -> list[str]:
+def images_below(root: Path, folder: str) -> list[str]:
     """Return the paths of all images below `root/folder`, relative to `root`."""
     found = []
     for place, _, files in os.walk(root / folder, followlinks=True):
@@ -90,7 +90,7 @@ def _first_folders(ids: Sequence[str]) -> list[str]:
 def _images_by_class(root: Path, folders: Sequence[str]) -> list[str]:
     ids = []
     for folder in folders:
-        own = _images_below(root, folder)
+        own = images_below(root, folder)
         if not own:
             raise errors.DataEmpty(f"class folder {root / folder} holds no images; remove it or fill it")
         ids += own
@@ -104,7 +104,7 @@ def _test_images(root: Path, name: str, folders: Sequence[str]) -> tuple[list[st
         flat = any(entry.is_file() and _is_image(entry.name) for entry in entries)
     own = _subfolders(test_root)
     if flat or (own == ["images"] and "images" not in folders):
-        ids = sorted(_images_below(test_root, "images" if not flat else "."))
+        ids = sorted(images_below(test_root, "images" if not flat else "."))
         if not ids:
             raise errors.DataEmpty(f"{test_root} holds no images")
         return ids, read_flat_labels(root, name, ids, folders)

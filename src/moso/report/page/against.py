@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from moso.analysis.run_pair import PairRow, RunPair
 from moso.evaluation.paired import Verdict
 from moso.evaluation.standings import Entry
-from moso.methods import methods
+from moso.methods import known_method
 from moso.report.page.overview import score_of
 from moso.report.page.page_columns import Column
 from moso.report.page.sample_columns import Columns
@@ -83,7 +83,7 @@ def _methods(
     found = []
     for name in names:
         keys = [one["key"] for one in selections if one["method"] == _named(pair, name)]
-        known, score = methods().get(name), score_of(name)
+        known, score = known_method(name), score_of(name)
         own = min(keys, key=len, default="top" if known is None else known.selector)
         found.append(
             {

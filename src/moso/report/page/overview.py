@@ -7,10 +7,11 @@ from moso.analysis.costs import costs
 from moso.analysis.verdict import allowed_loss, verdict_of
 from moso.analysis.wording import SEVERAL, count_of, data_name, duration, percent
 from moso.configuration import Configuration
+from moso.evaluation.matching import match_words
 from moso.evaluation.paired import Verdict
 from moso.evaluation.standings import RANDOM, Row, is_method, weighted_note
 from moso.evaluation.summary import FULL, Line
-from moso.methods import methods
+from moso.methods import known_method
 from moso.report.findings import tally
 from moso.report.run_views import best_rows, ordered_entries, ordered_lines, selector_key, with_unique_names
 from moso.results.reading import Run
@@ -47,7 +48,10 @@ def accuracy(run: Run, rows: Sequence[Line], best: Sequence[Row]) -> dict[str, A
     title = measure.title[0].upper() + measure.title[1:]
     better = "" if measure.better == "higher" else "; lower is better"
     what = f"{title} on the test data{' in %' if measure.unit == '%' else ''}, {of_seeds}{better}."
-    how = f"Network {c.retrained_network}, recipe {c.recipe}; every retraining gets equal {c.match}."
+    how = f"Network {c.retrained_network}, recipe {c.recipe}; every retraining gets {match_words(c.match)}."
+    if c.also_match:
+        others = " and ".join(map(match_words, c.also_match))
+        how += f" Retrainings with {others} are in the tables of moso compare."
     weighted = weighted_note(ordered_entries(run))
     how += f"{weighted and ' '}{weighted}"
     pairs = dict.fromkeys((row.method, row.selector) for row in rows if row.method != FULL)
@@ -72,7 +76,7 @@ def _point(row: Line) -> dict[str, Any]:
 def _line(rows: Sequence[Line], key: str) -> dict[str, Any]:
     first = rows[0]
     points = [_point(row) for row in sorted(rows, key=lambda row: row.ratio)]
-    known = methods().get(first.method)
+    known = known_method(first.method)
     described = "" if known is None else known.description
     return {"method": first.method, "key": key, "name": first.name, "description": described, "points": points}
 
@@ -117,7 +121,7 @@ def score_of(method: str) -> str | None:
         >>> score_of("moso"), score_of("my-own")
         ('moso', 'my-own')
     """
-    known = methods().get(method)
+    known = known_method(method)
     return method if known is None else known.score
 
 
@@ -164,7 +168,7 @@ def cost(run: Run, in_vain: Mapping[float, str]) -> dict[str, Any] | None:
         "sentence": sentence,
         "pruning": spent.surrogates + spent.scoring,
         "training": [[ratio, seconds] for ratio, seconds in spent.retraining.items()],
-        "equal": run.configuration.match,
+        "equal": match_words(run.configuration.match).removeprefix("equal "),
         "rows": rows,
     }
 

@@ -34,4 +34,5 @@ AUM = Score(
     scale="logits; below 0 another class won on average",
     formula="1/T sum_t (z_y - max_{c != y} z_c)",
     source="Pleiss et al., NeurIPS 2020, Equations 1 and 2",
+    no_unseen="it reads how a sample fares from epoch to epoch while it is trained on",
 )

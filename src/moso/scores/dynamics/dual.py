@@ -71,4 +71,5 @@ DUAL = Score(
     source="Cho et al., ICML 2025, section 3",
     settings=DualSettings,
     least_epochs=2,
+    no_unseen="it reads how a sample fares from epoch to epoch while it is trained on",
 )

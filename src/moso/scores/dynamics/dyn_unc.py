@@ -61,4 +61,5 @@ DYN_UNC = Score(
     source="He et al., CVPR 2024 workshops, Equations 1 and 2",
     settings=DynUncSettings,
     least_epochs=2,
+    no_unseen="it reads how a sample fares from epoch to epoch while it is trained on",
 )

@@ -51,4 +51,5 @@ FORGETTING = Score(
     scale="how often it was forgotten; the number of epochs if it was never learned",
     formula="number of epochs t with acc_t > acc_{t+1}",
     source="Toneva et al., ICLR 2019, section 3",
+    no_unseen="it reads how a sample fares from epoch to epoch while it is trained on",
 )

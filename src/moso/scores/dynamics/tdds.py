@@ -93,4 +93,5 @@ TDDS = Score(
     source="Zhang et al., CVPR 2024, section 3",
     settings=TddsSettings,
     least_epochs=3,
+    no_unseen="it reads how a sample fares from epoch to epoch while it is trained on",
 )

@@ -2,7 +2,8 @@
 
 from moso.training.optimizers.descent import Slots, Tensors, descend
 from moso.training.optimizers.optimizer import Optimizer
+from moso.training.optimizers.parameter_rates import rate_factors
 from moso.training.optimizers.registry import find_rule, rules
 from moso.training.optimizers.rule import Rule
 
-__all__ = ["Optimizer", "Rule", "Slots", "Tensors", "descend", "find_rule", "rules"]
+__all__ = ["Optimizer", "Rule", "Slots", "Tensors", "descend", "find_rule", "rate_factors", "rules"]

@@ -1,0 +1,46 @@
+"""The command line: the sweep's lines go to `docs/results/noise-sweep.jsonl`, resumable; plots are made from them.
+
+python -m benchmarks.noise sweep FEATURES --runs runs/noise     # whole runs of the product
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import torch
+
+from benchmarks.noise.sweep import NOISES, first_rows, lines_of
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.noise", description=__doc__)
+    parser.add_argument("part", choices=["sweep"])
+    parser.add_argument("features", type=Path, help="folder with train.npy, test.npy and their labels")
+    parser.add_argument("--runs", type=Path, required=True, help="where run directories lie")
+    parser.add_argument("--seeds", type=int, default=3, help="seeds per noise (%(default)s)")
+    parser.add_argument("--out", type=Path, default=DOCS / "results", help="where results are written")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run what is missing of the sweep."""
+    given = parse(arguments)
+    torch.set_num_threads(1)
+    file = given.out / "noise-sweep.jsonl"
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
+    done = {(line["noise"], line["seed"]) for line in lines}
+    data = first_rows(given.features, given.runs / "features")
+    for seed in range(given.seeds):
+        for noise in NOISES:
+            if (noise.name, seed) in done:
+                continue
+            with file.open("a", encoding="utf-8") as out:
+                out.writelines(f"{json.dumps(line)}\n" for line in list(lines_of(noise, data, seed, given.runs)))
+            print(f"{noise.name}, seed {seed}: done", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -209,7 +209,7 @@ _OPTIMISATION = (
         "weighted gradients that add up to the gradient of their class",
         source="Killamsetty et al., GRAD-MATCH, ICML 2021; per class, last layer, at the end of training",
         family="optimisation",
-        when="clean labels, a training that can weigh samples",
+        when="most removed, clean or wrong labels, a training that can weigh samples and is long enough",
     ),
     Method(
         "glister",

@@ -14,6 +14,7 @@ from moso.version import __version__
 if TYPE_CHECKING:
     from moso.analysis.verdict import Verdict
     from moso.api import PruneConfig, Pruned, prune, score
+    from moso.api.dynamic_pruning import DynamicPruning
     from moso.configuration import Configuration
     from moso.data import Samples, View
     from moso.data.views import Collate
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from moso.results.manifest import Manifest
     from moso.results.selections import Selection
     from moso.scores import Score
-    from moso.selection import Keep, Selector, select, select_stream
+    from moso.selection import Keep, Kept, Selector, select, select_stream, select_weighted
     from moso.tasks import (
         Classification,
         MultiLabel,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Verdict": "moso.analysis.verdict",
     **dict.fromkeys(("PruneConfig", "Pruned", "prune", "score"), "moso.api"),
+    "DynamicPruning": "moso.api.dynamic_pruning",
     "Configuration": "moso.configuration",
     **dict.fromkeys(("Samples", "View"), "moso.data"),
     "Collate": "moso.data.views",
@@ -63,7 +65,7 @@ _HOMES = {
     "Manifest": "moso.results.manifest",
     "Selection": "moso.results.selections",
     "Score": "moso.scores",
-    **dict.fromkeys(("Keep", "Selector", "select", "select_stream"), "moso.selection"),
+    **dict.fromkeys(("Keep", "Kept", "Selector", "select", "select_stream", "select_weighted"), "moso.selection"),
     **dict.fromkeys(
         (
             "Classification",
@@ -84,9 +86,11 @@ __all__ = [
     "Classification",
     "Collate",
     "Configuration",
+    "DynamicPruning",
     "Dynamics",
     "Estimator",
     "Keep",
+    "Kept",
     "Loss",
     "Manifest",
     "Method",
@@ -120,6 +124,7 @@ __all__ = [
     "score",
     "select",
     "select_stream",
+    "select_weighted",
     "squared_error",
 ]
 

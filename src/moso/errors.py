@@ -243,7 +243,7 @@ class NotDeterministic(MosoError):
 
 
 class NotDifferentiable(MosoError):
-    """A layer has no second derivative, which the adjoint needs."""
+    """A second derivative that is needed does not exist, or cannot be inverted."""
 
 
 class RecorderMisused(MosoError):

@@ -26,6 +26,7 @@ _REFUSED = {
     "methods": "prune uses one method; give method=",
     "selectors": "prune uses one selector; give selector=",
     "by_class": "the task decides whether there are classes; give task=",
+    "also_match": "prune retrains in one way; give match=",
     "format": "it is the version of a file",
     "classless": "the task decides whether there are classes; give task=",
 }
@@ -96,7 +97,7 @@ class PruneConfig:
         retrain_epochs: Epochs of retrainings, if others than those of surrogates.
         surrogate: Further settings of the recipe for surrogates, such as ``{"momentum": 0.5}``.
         retraining: Further settings of the recipe for retrainings.
-        match: What retraining on less data keeps equal, `epochs` or `steps`.
+        match: What retraining on less data keeps equal: `epochs`, `steps`, or epochs in smaller `batches`.
         retrain_model: Name of the network that is retrained, if another than that of surrogates.
         retrain_recipe: Recipe of retrainings, if another.
         pretrained: Start a network of timm from its own pretrained weights.
@@ -129,7 +130,7 @@ class PruneConfig:
         class_mix: Mix of classes that is kept, `equal` (balanced) or `as-is` (proportional); by default `as-is` if the
             largest class has more than 1.5 times the samples of the smallest.
         min_per_class: Samples that every class keeps at least.
-        baselines: What is retrained beside the methods at equal cost: `rs2`, `full-fewer-steps`.
+        baselines: What is retrained beside the methods at equal cost: `rs2`, `infobatch`, `full-fewer-steps`.
         tolerance: Points that pruning may cost, overall and in any class, to count as free in the verdict.
         settings: Settings of selectors and scores by name, such as ``{"coverage": {"cut": 0.2}}``.
         seed: First seed.

@@ -59,8 +59,12 @@ class NetworkFields(BaseModel):
     )
     recipe: str = Field("quick", description="training recipe: a name or a TOML file")
     retrain_recipe: str = Field("", description="recipe of the retrainings, if different")
-    match: Literal["epochs", "steps"] = Field(
-        "epochs", description="what retraining on fewer samples keeps equal: epochs or steps"
+    match: Literal["epochs", "steps", "batches"] = Field(
+        "epochs",
+        description="what retraining on less keeps equal: epochs, steps, or epochs in smaller batches",
+    )
+    also_match: tuple[Literal["epochs", "steps", "batches"], ...] = Field(
+        (), description="further ways of retraining beside `match`, whose tables stand side by side"
     )
 
 
@@ -146,7 +150,9 @@ class ProofFields(BaseModel):
     )
     seeds: int = Field(3, ge=1, description="number of seeds; each is a whole pipeline, and one has no interval")
     seed: int = Field(0, ge=0, description="first seed, whose selections are exported")
-    baselines: tuple[str, ...] = Field((), description="baselines of equal cost to retrain: rs2, full-fewer-steps")
+    baselines: tuple[str, ...] = Field(
+        (), description="baselines of equal cost to retrain: rs2, infobatch, full-fewer-steps"
+    )
 
 
 class PlaceFields(BaseModel):

@@ -11,6 +11,8 @@ from moso.evidence_kinds.label_free_embedding import EMBEDDING
 from moso.evidence_kinds.out_of_sample import PREDICTIONS
 from moso.evidence_kinds.parameter_influences import INFLUENCES
 from moso.evidence_kinds.reference_features import FEATURES
+from moso.evidence_kinds.reference_probabilities import PROBABILITIES
+from moso.evidence_kinds.risk_influences import RISK_INFLUENCES
 from moso.evidence_kinds.step_terms import NORMS, TERMS
 from moso.evidence_kinds.subset_trainings import SUBSETS
 from moso.evidence_kinds.surrogate_outputs import SEEN, UNSEEN
@@ -20,7 +22,8 @@ from moso.registry import Registry
 
 # In the order of measuring, the longest first: an embedding takes its own training.
 _OURS: tuple[EvidenceKind[object], ...] = (
-    *(EMBEDDING, SUBSETS, INFLUENCES, FEATURES, PREDICTIONS, ADJOINT, TERMS, CROSS_TERMS, CROSS_TERMS_ALL),
+    *(EMBEDDING, SUBSETS, INFLUENCES, RISK_INFLUENCES, FEATURES, PROBABILITIES, PREDICTIONS, ADJOINT),
+    *(TERMS, CROSS_TERMS, CROSS_TERMS_ALL),
     *(EARLY_ERRORS, EARLY_ANSWERS, EARLY_NORMS, FINAL, SEEN, UNSEEN, DYNAMICS, LABELS, NORMS),
 )
 _ORDER = {kind.name: number for number, kind in enumerate(_OURS)}

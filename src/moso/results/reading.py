@@ -26,10 +26,10 @@ from moso.methods import known_method
 from moso.models import Start, build_model
 from moso.results.directory import RunDirectory
 from moso.results.manifest import Manifest
-from moso.results.retrainings import all_retrainings
+from moso.results.retrainings import FULL, all_retrainings
 from moso.results.run_data import is_cut, load_data, rest_network
 from moso.results.score_files import read_scores
-from moso.results.selections import Selection, all_selections, read_selection
+from moso.results.selections import Selection, all_selections, read_kept
 from moso.tasks import Task, noted_task
 
 
@@ -240,11 +240,31 @@ class Run:
         seed: int | None = None,
     ) -> NDArray[np.int64]:
         """Return the positions of the kept samples, ascending, of the only selection that matches (`selection`)."""
-        return np.flatnonzero(read_selection(self.directory.root, self.selection(method, ratio, selector, seed)))
+        return read_kept(self.directory.root, self.selection(method, ratio, selector, seed)).positions
 
-    def evaluation(self) -> list[RetrainingRow]:
-        """Return every finished retraining with its result, one dictionary each."""
-        return all_retrainings(self.directory.root)
+    def weights(
+        self,
+        method: str | None = None,
+        ratio: float | None = None,
+        selector: str | None = None,
+        seed: int | None = None,
+    ) -> NDArray[np.float64] | None:
+        """Return one weight per kept sample, in the order of `kept`: how many samples it stands for.
+
+        Returns:
+            Positive floats, ``[kept]``; None if the selection has no weights.
+        """
+        return read_kept(self.directory.root, self.selection(method, ratio, selector, seed)).weights
+
+    def evaluation(self, match: str = "") -> list[RetrainingRow]:
+        """Return every finished retraining with its result, one dictionary each.
+
+        Args:
+            match: What retrainings keep equal; empty for `match` of the run. Training on all data belongs to every one.
+        """
+        asked = match or self.configuration.match
+        every = all_retrainings(self.directory.root)
+        return [row for row in every if row["match"] == asked or row["method"] == FULL]
 
     def _home(self, seed: int | None) -> Path:
         return self.directory.of_seed(self.configuration, self.configuration.seed if seed is None else seed)

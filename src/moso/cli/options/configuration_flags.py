@@ -30,14 +30,16 @@ _REPEATED = {
     "ratios": "--ratio",
     "baselines": "--baseline",
     "settings": "--setting",
+    "match": "--match",
 }
 # Help where the command line knows more than the setting: several values, a default that depends on others.
 _HELP = {
     "methods": "pruning method (see `moso methods`); may be repeated, 'all' for every possible one",
     "selectors": "how samples are chosen by score; may be repeated [default: each method's own]",
-    "baselines": "baseline of equal cost to retrain: rs2, full-fewer-steps; may be repeated",
+    "baselines": "baseline of equal cost to retrain: rs2, infobatch, full-fewer-steps; may be repeated",
     "device": "cpu, cuda, cuda:1 or mps [default: cuda or mps if there is one, else cpu]",
-    "match": "what retraining on fewer samples keeps equal: epochs or steps [default: as the recipe says]",
+    "match": "what retraining on fewer samples keeps equal: epochs, steps, or epochs in smaller batches (batches); "
+    "may be repeated, for tables side by side [default: as the recipe says]",
     "model": "network of the surrogates (see `moso models`) [default: convnet; bag for texts, mlp-w32 for regression]",
     "retrain_model": "network of the retrainings [default: that of the surrogates]",
     "retrain_recipe": "recipe of the retrainings [default: --recipe; with --prove network one that fits the network]",
@@ -57,9 +59,9 @@ _SHORTCUTS: dict[str, tuple[type, str]] = {
 }
 _OF_SCORES: dict[str, tuple[type, str]] = {
     "memorization_subsets": (int, "memorization: networks to train on random subsets of 70 %, 4 or more [default: 0]"),
-    "out_of_sample": (bool, "scores by surrogates that did not see the sample (el2n, entropy, margin, ddd, ...)"),
+    "out_of_sample": (bool, "scores by surrogates that did not see the sample (el2n, entropy, margin, ddd and others)"),
 }
-_NOT_FLAGS = {"format", "by_class"}
+_NOT_FLAGS = {"format", "by_class", "also_match"}
 
 
 # What `--quick` asks for unless other flags or a file say otherwise: one choice, one ratio, one seed.

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moso.configuration.candidates import Candidate
+from moso.evaluation.matching import matched_recipe
 from moso.evaluation.metrics import measured
 from moso.evidence.layout import piece_name
 from moso.files import clear_away, write_json
@@ -119,10 +120,11 @@ def tried(
     evidence = EvidenceWithout(job, seed, folds(job.configuration.partitions)[fold])
     kept = kept_samples(evidence, candidate, ratio, key(seed, "auto", fold, draw) % 2**31, others)
     # All candidates of a fold start from the same weights, so that their differences are paired.
-    start, recipe = key(seed, "auto-start", fold) % 2**31, trial_recipe(job)
+    start, match = key(seed, "auto-start", fold) % 2**31, job.configuration.match
+    recipe = matched_recipe(trial_recipe(job), match, ratio)
     everything = job.training_data(recipe, others, start)
     steps = recipe.epochs * everything.steps_per_epoch(recipe.batch_size)
-    total = steps if job.configuration.match == "steps" else None
+    total = steps if match == "steps" else None
     plan = StepPlan(replace(everything, positions=kept), recipe, start, total)
     model, workers = job.model(start, network=_trial_network(job)), job.runtime.loader_workers
     label = f"auto: trying {candidate.name} at {ratio:g}, seed {seed}"

@@ -144,7 +144,14 @@ EVERY_METHOD = Experiment(
     {
         "cpu": (Arm("cifar100", CPU, (*RANDOM, *_EVERY), (0.8,), 1, all_data=False),),
         "features": tuple(
-            Arm("cifar100-features", {**FEATURES, "label_noise": noise}, (*RANDOM, *_EVERY), (0.4, 0.8), 3, name=name)
+            Arm(
+                "cifar100-features-20k",
+                {**FEATURES, "label_noise": noise},
+                (*RANDOM, *_EVERY),
+                (0.4, 0.8),
+                3,
+                name=name,
+            )
             for name, noise in {"clean labels": 0.0, "20 % noise": 0.2}.items()
         ),
         "paper": (Arm("cifar100", PAPER, (*RANDOM, *_EVERY), PAPER_RATIOS, PAPER_SEEDS),),

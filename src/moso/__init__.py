@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from moso.errors import MosoError
     from moso.evaluation.standings import RetrainingRow
     from moso.evidence import Dynamics, Estimator, Recorder, Trajectory, TrajectoryPoint
+    from moso.evidence.moments import Moments, optimizer_moments
     from moso.evidence.recorder import Attachment
     from moso.gradients import Loss, Risk, SampleRisk
     from moso.integrations.scikit_learn import MosoSelector
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
         Regression,
         Task,
         cross_entropy,
+        masked_token_loss,
+        next_token_loss,
         squared_error,
     )
 
@@ -55,6 +58,7 @@ _HOMES = {
     "MosoError": "moso.errors",
     "RetrainingRow": "moso.evaluation.standings",
     **dict.fromkeys(("Dynamics", "Estimator", "Recorder", "Trajectory", "TrajectoryPoint"), "moso.evidence"),
+    **dict.fromkeys(("Moments", "optimizer_moments"), "moso.evidence.moments"),
     "Attachment": "moso.evidence.recorder",
     **dict.fromkeys(("Loss", "Risk", "SampleRisk"), "moso.gradients"),
     "MosoSelector": "moso.integrations.scikit_learn",
@@ -75,6 +79,8 @@ _HOMES = {
             "Regression",
             "Task",
             "cross_entropy",
+            "masked_token_loss",
+            "next_token_loss",
             "squared_error",
         ),
         "moso.tasks",
@@ -94,6 +100,7 @@ __all__ = [
     "Loss",
     "Manifest",
     "Method",
+    "Moments",
     "MosoError",
     "MosoSelector",
     "MultiLabel",
@@ -120,6 +127,9 @@ __all__ = [
     "View",
     "__version__",
     "cross_entropy",
+    "masked_token_loss",
+    "next_token_loss",
+    "optimizer_moments",
     "prune",
     "score",
     "select",

@@ -58,6 +58,7 @@ class PruneSettings(TypedDict, total=False):
     partitions: int | None
     time_steps: int | None
     sampling: Sampling | None
+    optimizer_aware: bool | None
     form: Form | None
     view: Literal["auto", "evaluation", "training"] | None
     parameters: Literal["all", "head"] | None
@@ -102,7 +103,7 @@ class PruneConfig:
         retrain_recipe: Recipe of retrainings, if another.
         pretrained: Start a network of timm from its own pretrained weights.
         weights: File of weights to start from: safetensors, or plain tensors.
-        train: What of the network is trained: `all`, `head` or `last:N`.
+        train: What of the network is trained: `all`, `head`, `last:N`, `lora:RANK` or `dora:RANK`.
         trunk: A frozen trunk is computed `once` and kept, or in `every` pass.
         feature_views: Fixed augmented views of a frozen trunk that are computed once.
         embed: Network on whose features samples are scored and selected (the model is then a head), or `features:DIR`.
@@ -111,6 +112,7 @@ class PruneConfig:
         partitions: Number of partitions (the paper's I); 1 disables partitioning.
         time_steps: Number of sampled time steps (the paper's K).
         sampling: How time steps are drawn, `stratified` or `uniform`.
+        optimizer_aware: Compare gradients as the optimiser rescales them; no effect with `sgd`.
         form: Form of the MoSo score, `paper` or `centred`.
         view: Score samples and network as in `evaluation`, or as `training` saw them; `auto` takes the latter with
             batch-norm or augmentation.
@@ -169,6 +171,7 @@ class PruneConfig:
     partitions: int | None = None
     time_steps: int | None = None
     sampling: Sampling | None = None
+    optimizer_aware: bool | None = None
     form: Form | None = None
     view: Literal["auto", "evaluation", "training"] | None = None
     parameters: Literal["all", "head"] | None = None

@@ -189,6 +189,10 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
             raise errors.SettingsConflict(
                 f"risk {self.risk!r} is differentiated exactly; it does not go with estimator {self.estimator}"
             )
+        if self.optimizer_aware and self.estimator not in ("exact", "subsampled"):
+            raise errors.SettingsConflict(
+                f"optimizer_aware scores take estimator 'exact' or 'subsampled', not {self.estimator!r}"
+            )
         if self.view == "training" and (self.estimator == IN_RUN or self.shard_size):
             other = (
                 "estimator 'in-run', which is as training sees them anyway" if self.estimator == IN_RUN else "shards"

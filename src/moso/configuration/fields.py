@@ -32,7 +32,13 @@ class DataFields(BaseModel):
         6.0, ge=0, description="GiB of decoded images held in memory; beyond that, images stay encoded"
     )
     test_share: float = Field(0.2, gt=0, lt=1, description="share held out for testing if the data has no test split")
-    task: str = Field("classification", description="what is learned: classification, regression or multi-label")
+    task: str = Field(
+        "classification",
+        description="what is learned: classification, regression, multi-label, causal-lm or masked-lm",
+    )
+    max_tokens: int | None = Field(
+        None, ge=2, description="texts: most tokens per sample; longer ones are cut off [default: 256]"
+    )
     by_class: bool = Field(True, description="whether samples have classes, so that selections can be balanced")
 
 
@@ -43,7 +49,10 @@ class NetworkFields(BaseModel):
     retrain_model: str = Field("", description="network of the retrainings, if different")
     pretrained: bool = Field(False, description="start from timm's own pretrained weights, from its cache or the hub")
     weights: str = Field("", description="file of weights to start from: safetensors, or .pth of plain tensors")
-    train: str = Field("all", description="what of the network is trained: all, head or last:N (the last N blocks)")
+    train: str = Field(
+        "all",
+        description="what of the network is trained: all, head, last:N (the last N blocks), lora:RANK or dora:RANK",
+    )
     trunk: Literal["once", "every"] = Field(
         "once", description="a frozen trunk is computed once and kept, or in every pass over the data"
     )
@@ -88,6 +97,10 @@ class ScoringFields(BaseModel):
     )
     window: float = Field(
         1.0, gt=0, le=1, description="moso-adjoint: share of the updates, the last ones, that are differentiated"
+    )
+    optimizer_aware: bool = Field(
+        False,
+        description="compare gradients as the optimiser rescales them (Adam's second moments); no effect with sgd",
     )
     form: Literal["paper", "centred"] = Field("paper", description="form of the score: paper or centred")
     view: Literal["auto", "evaluation", "training"] = Field(

@@ -229,6 +229,13 @@ _OPTIMISATION = (
         family="coverage",
         when="clean labels, little removed; its source chooses what is to be labelled",
     ),
+    _of_score(
+        "less",
+        "optimisation",
+        "fine-tuning with Adam towards a target (--risk validation)",
+        "top",
+        "samples whose Adam update is similar to what a target needs (--risk validation)",
+    ),
 )
 _BASELINES = (
     Method(

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from moso import errors
+from moso.checksums import damaged
 from moso.columns import BLOCK
-from moso.files import write_table, writing_table
+from moso.files import read_table, reading_table, write_table, writing_table
 from moso.selection import Kept
 
 _WEIGHT = "weight"
@@ -70,7 +70,7 @@ def read_selection(root: Path, selection: Selection) -> NDArray[np.bool_]:
         MosoError: ``stage-incomplete`` if the selection was not made.
     """
     path = _found(root, selection)
-    kept: NDArray[np.bool_] = pq.read_table(path, columns=["kept"])["kept"].to_numpy()
+    kept: NDArray[np.bool_] = read_table(path, ["kept"])["kept"].to_numpy()
     return kept
 
 
@@ -83,7 +83,7 @@ def read_kept(root: Path, selection: Selection) -> Kept:
     positions = np.flatnonzero(read_selection(root, selection))
     if not is_weighted(root, selection):
         return Kept(positions)
-    column = pq.read_table(_found(root, selection), columns=[_WEIGHT])[_WEIGHT]
+    column = read_table(_found(root, selection), [_WEIGHT])[_WEIGHT]
     return Kept(positions, column.to_numpy()[positions])
 
 
@@ -93,7 +93,8 @@ def is_weighted(root: Path, selection: Selection) -> bool:
     Raises:
         MosoError: ``stage-incomplete`` if the selection was not made.
     """
-    return _WEIGHT in pq.read_schema(_found(root, selection)).names
+    with reading_table(_found(root, selection)) as file:
+        return _WEIGHT in file.schema_arrow.names
 
 
 def _found(root: Path, selection: Selection) -> Path:
@@ -110,7 +111,12 @@ def all_selections(root: Path) -> list[Selection]:
     """Return every selection of a run, in a fixed order."""
     found = []
     for path in (root / "selections").glob("*.parquet"):
-        found.append(Selection(**json.loads(pq.read_schema(path).metadata[b"moso"])))
+        with reading_table(path) as file:
+            metadata = file.schema_arrow.metadata or {}
+        try:
+            found.append(Selection(**json.loads(metadata[b"moso"])))
+        except (ValueError, KeyError, TypeError) as problem:
+            raise damaged(path, f"it does not say which selection it is: {problem}") from problem
     return sorted(found, key=lambda one: (one.method, one.selector, one.ratio, one.seed, one.parameters))
 
 
@@ -123,13 +129,14 @@ def write_selections_view(root: Path) -> None:
     if not selections:
         return
     names = pa.dictionary(pa.int32(), pa.string())
-    ids = pq.read_schema(selection_path(root, selections[0])).field("id").type
+    with reading_table(selection_path(root, selections[0])) as file:
+        ids = file.schema_arrow.field("id").type
     types = {"method": names, "selector": names, "parameters": names, "ratio": pa.float64(), "seed": pa.int64()}
     weighted = any(is_weighted(root, one) for one in selections)
     schema = pa.schema({**types, "id": ids, "kept": pa.bool_(), **({_WEIGHT: pa.float64()} if weighted else {})})
     with writing_table(root / "selections.parquet", schema) as writer:
         for one in selections:
-            with pq.ParquetFile(selection_path(root, one)) as file:
+            with reading_table(selection_path(root, one)) as file:
                 for batch in file.iter_batches(BLOCK):
                     first = pa.repeat(pa.scalar(0, pa.int32()), len(batch))
                     made_by = (one.method, one.selector, one.parameters)

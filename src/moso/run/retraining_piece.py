@@ -9,7 +9,7 @@ from moso.evaluation.baselines import FEWER_STEPS, INFOBATCH, RS2, FreshSubsets
 from moso.evaluation.matching import matched_recipe
 from moso.evaluation.metrics import measured
 from moso.evaluation.standings import RetrainingRow
-from moso.files import clear_away, write_json
+from moso.files import clear_away, write_record
 from moso.progress import Progress
 from moso.results.retrainings import Retraining, retraining_path
 from moso.results.selections import read_kept
@@ -76,7 +76,7 @@ class Retrain(Piece):
         made = {"updates": plan.total}
         for pruning in softly:
             made |= {"passes": pruning.passes, "visits": pruning.visits}
-        write_json(path, {**asdict(own), "samples": samples, **weighted, **made, **result, "loss": history.loss})
+        write_record(path, {**asdict(own), "samples": samples, **weighted, **made, **result, "loss": history.loss})
         clear_away(position.parent)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from moso import errors
 from moso.configuration.resolved_method import ResolvedMethod
-from moso.files import replacing
+from moso.evidence import arrays
 from moso.methods.auto import AUTO
 from moso.results.directory import RunDirectory
 from moso.results.score_files import read_scores
@@ -88,8 +88,7 @@ def write_trained_on(job: Job) -> None:
     path = job.directory.root / TRAINED_ON
     assert job.trained_on is not None, "the first round is trained on all samples"
     if not path.exists():
-        with replacing(path) as temporary, temporary.open("wb") as file:
-            np.save(file, job.trained_on)
+        arrays.write(path, job.trained_on)
 
 
 def _round_job(job: Job, choice: ResolvedMethod, seed: int, ratio: float, number: int, kept: NDArray[np.int64]) -> Job:

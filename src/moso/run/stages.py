@@ -54,16 +54,20 @@ class Executor(Protocol):
         """Perform all pieces, in any order and in parallel; the first error stops the rest and is raised."""
 
 
-def begin(job: Job) -> None:
+def begin(job: Job, networks: bool = True) -> None:
     """Check that the run is possible and that directory and data are unchanged since its start; write the manifest.
 
     All checks come before the first write, and the manifest is pushed before any work. The caller holds the lock of the
     directory.
 
+    Args:
+        job: The job of the run.
+        networks: Whether networks will be needed; otherwise none is built, and no code of a stranger's run.
+
     Raises:
         MosoError: ``data-changed``, ``run-differs``, ``not-a-run``, and those of `Job.check`.
     """
-    job.check()
+    job.check(networks)
     for kind in needed_kinds(job.configuration.needs()):
         kind.check(job.configuration, job.data.train)
     for choice in job.configuration.choices():

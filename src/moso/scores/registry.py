@@ -14,6 +14,7 @@ from moso.scores.grand import GRAND
 from moso.scores.grand_steps import GRAND_STEPS
 from moso.scores.influence import INFLUENCE
 from moso.scores.least_confidence import LEAST_CONFIDENCE
+from moso.scores.less import LESS
 from moso.scores.margin import MARGIN
 from moso.scores.moderate import MODERATE
 from moso.scores.moso import MOSO
@@ -37,6 +38,7 @@ SCORES = Registry(
         MOSO_RANK,
         MOSO_CROSS,
         MOSO_ADJOINT,
+        LESS,
         RANDOM,
         FORGETTING,
         GRAND,

@@ -9,6 +9,7 @@ from pydantic.fields import FieldInfo
 from moso import errors
 from moso.cli.options.flags import Flags, Keeps, flag, option
 from moso.cli.options.panels import NETWORK, PROOF, SCORING
+from moso.code_trust import allow_code, note_names
 from moso.configuration.fields import GROUPS, title_of
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ _HELP = {
     "model": "network of the surrogates (see `moso models`) [default: convnet; bag for texts, mlp-w32 for regression]",
     "retrain_model": "network of the retrainings [default: that of the surrogates]",
     "retrain_recipe": "recipe of the retrainings [default: --recipe; with --prove network one that fits the network]",
-    "task": "what is learned: classification, regression or multi-label [default: as the data says]",
+    "task": "what is learned: classification, regression, multi-label, causal-lm, masked-lm [default: as the data says]",
     "recipe": "training recipe: a name, or a TOML file of your own [default: one that fits the data]",
     "class_mix": "mix of classes that is kept: equal (balanced) or as-is (proportional) [default: as-is if the largest "
     "class has more than 1.5 times the samples of the smallest, else equal]",
@@ -155,6 +156,7 @@ def configuration_from(
         MosoError: A setting is unknown or invalid.
     """
     from moso.configuration.configuration import Configuration, read_toml
+    from moso.configuration.network_settings import network_names
     from moso.configuration.resolved_method import read_settings
 
     given: dict[str, Any] = {}
@@ -162,6 +164,8 @@ def configuration_from(
         if file.is_dir():
             raise errors.FileUnreadable(f"{file} is a directory; give its run.toml, or --out {file} to go on with it")
         given = read_toml(file)
+        note_names(network_names(given), file)
+    allow_code(network_names(settings))
     out = given.pop("out", None)
     merged = {**(defaults or {}), **given, **settings}
     if "settings" in given and "settings" in settings:
@@ -169,6 +173,8 @@ def configuration_from(
     for name in ("dataset", "labels", "embedding", "weights", "embed"):
         if isinstance(merged.get(name), str):
             merged[name] = whole_path(merged[name])
+    if str(merged.get("model", "")).startswith("hf:"):
+        merged["model"] = whole_path(merged["model"])
     return Configuration.resolve(merged), None if out is None else str(out)
 
 

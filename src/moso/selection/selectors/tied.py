@@ -8,8 +8,8 @@ derivative by the weight of a cluster is the sum of those of its samples, so not
     c(z)   the k-means cluster of z's features (scaled to norm 1), over all classes
     s'(z)  = mean of s over the samples of c(z);   keep the highest s', of equals the higher s
 
-With `classes = "balanced"` or `"proportional"`, every class keeps its own best. Above 50,000 samples, clusters are
-learned from 50,000 of them, or from 256 per cluster. O(N k d) time, O(N) memory beside the rows that clusters are
+With `classes = "balanced"` or `"proportional"`, every class keeps its own highest s'. Above 50,000 samples, clusters
+are learned from 50,000 of them, or from 256 per cluster. O(N k d) time, O(N) memory beside the rows that clusters are
 learned from.
 
 Source: tied weights, Engstrom et al., Optimizing ML Training with Metagradient Descent, 2025; means of scores in their

@@ -14,12 +14,14 @@ from moso.version import __version__
 if TYPE_CHECKING:
     from moso.analysis.verdict import Verdict
     from moso.api import PruneConfig, Pruned, prune, score
+    from moso.api.dynamic_pruning import DynamicPruning
     from moso.configuration import Configuration
     from moso.data import Samples, View
     from moso.data.views import Collate
     from moso.errors import MosoError
     from moso.evaluation.standings import RetrainingRow
     from moso.evidence import Dynamics, Estimator, Recorder, Trajectory, TrajectoryPoint
+    from moso.evidence.moments import Moments, optimizer_moments
     from moso.evidence.recorder import Attachment
     from moso.gradients import Loss, Risk, SampleRisk
     from moso.integrations.scikit_learn import MosoSelector
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from moso.results.manifest import Manifest
     from moso.results.selections import Selection
     from moso.scores import Score
-    from moso.selection import Keep, Selector, select, select_stream
+    from moso.selection import Keep, Kept, Selector, select, select_stream, select_weighted
     from moso.tasks import (
         Classification,
         MultiLabel,
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
         Regression,
         Task,
         cross_entropy,
+        masked_token_loss,
+        next_token_loss,
         squared_error,
     )
 
@@ -47,12 +51,14 @@ if TYPE_CHECKING:
 _HOMES = {
     "Verdict": "moso.analysis.verdict",
     **dict.fromkeys(("PruneConfig", "Pruned", "prune", "score"), "moso.api"),
+    "DynamicPruning": "moso.api.dynamic_pruning",
     "Configuration": "moso.configuration",
     **dict.fromkeys(("Samples", "View"), "moso.data"),
     "Collate": "moso.data.views",
     "MosoError": "moso.errors",
     "RetrainingRow": "moso.evaluation.standings",
     **dict.fromkeys(("Dynamics", "Estimator", "Recorder", "Trajectory", "TrajectoryPoint"), "moso.evidence"),
+    **dict.fromkeys(("Moments", "optimizer_moments"), "moso.evidence.moments"),
     "Attachment": "moso.evidence.recorder",
     **dict.fromkeys(("Loss", "Risk", "SampleRisk"), "moso.gradients"),
     "MosoSelector": "moso.integrations.scikit_learn",
@@ -63,7 +69,7 @@ _HOMES = {
     "Manifest": "moso.results.manifest",
     "Selection": "moso.results.selections",
     "Score": "moso.scores",
-    **dict.fromkeys(("Keep", "Selector", "select", "select_stream"), "moso.selection"),
+    **dict.fromkeys(("Keep", "Kept", "Selector", "select", "select_stream", "select_weighted"), "moso.selection"),
     **dict.fromkeys(
         (
             "Classification",
@@ -73,6 +79,8 @@ _HOMES = {
             "Regression",
             "Task",
             "cross_entropy",
+            "masked_token_loss",
+            "next_token_loss",
             "squared_error",
         ),
         "moso.tasks",
@@ -84,12 +92,15 @@ __all__ = [
     "Classification",
     "Collate",
     "Configuration",
+    "DynamicPruning",
     "Dynamics",
     "Estimator",
     "Keep",
+    "Kept",
     "Loss",
     "Manifest",
     "Method",
+    "Moments",
     "MosoError",
     "MosoSelector",
     "MultiLabel",
@@ -116,10 +127,14 @@ __all__ = [
     "View",
     "__version__",
     "cross_entropy",
+    "masked_token_loss",
+    "next_token_loss",
+    "optimizer_moments",
     "prune",
     "score",
     "select",
     "select_stream",
+    "select_weighted",
     "squared_error",
 ]
 

@@ -1,7 +1,8 @@
-"""Atomic file writes: a reader sees the old file or the new one, never a part.
+"""Files of a run, written whole and read whole: a reader sees the old file or the new one, never a part.
 
-A write goes to a temporary file in the same folder, which is flushed to the disk (fsync) and renamed. A process killed
-at any moment leaves the old file or the new one, and at worst a temporary file that the next run removes.
+A write goes to a temporary file in the same folder, which gets its checksum (`checksums.py`), is flushed to the disk
+(fsync) and renamed. A process killed at any moment leaves the old file or the new one, and at worst a temporary file
+that the next run removes. What is read here is checked first: damage is named, and never used.
 """
 
 import csv
@@ -9,16 +10,27 @@ import errno
 import io
 import json
 import os
+import re
 import shutil
-from collections.abc import Iterable, Iterator
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import ArrayLike
+
+from moso.checksums import FIELD, TRAILER, check, damaged, seal
+from moso.columns import Array
 
 TEMPORARY = ".moso-tmp"
+_CHECKSUM = "checksum"
+# Earlier versions let safetensors write, which names its temporary files itself.
+_OF_SAFETENSORS = re.compile(r"\.tmp[A-Za-z0-9]{6}")
 
 
 @contextmanager
@@ -42,6 +54,7 @@ def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{uuid4().hex[:8]}{TEMPORARY}")
     try:
         yield temporary
+        seal(temporary, path.suffix)
         if durable:
             _flush(temporary, os.O_RDWR)  # Windows flushes only files that are open for writing
         temporary.replace(path)
@@ -78,8 +91,9 @@ def append(path: Path, line: str, durable: bool = False) -> None:
 
 def sweep(folder: Path) -> None:
     """Remove the temporary files of killed writers under `folder`; call it only while holding the folder's lock."""
-    for leftover in folder.rglob(f".*{TEMPORARY}"):
-        leftover.unlink(missing_ok=True)
+    for leftover in folder.rglob(".*"):
+        if leftover.name.endswith(TEMPORARY) or _OF_SAFETENSORS.fullmatch(leftover.name):
+            leftover.unlink(missing_ok=True)
 
 
 def clear_away(folder: Path) -> None:
@@ -114,6 +128,36 @@ def write_json(path: Path, value: object) -> None:
     write_text(path, json.dumps(value, indent=2) + "\n")
 
 
+def write_record(path: Path, value: Mapping[str, object]) -> None:
+    """Write JSON with a checksum atomically, keys in the order given; `read_record` reads it.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "history.json"
+        >>> write_record(path, {"loss": [0.5]})
+        >>> read_record(path)
+        {'loss': [0.5]}
+    """
+    write_json(path, {**value, _CHECKSUM: FIELD})
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """Read a JSON object of a run, without its checksum.
+
+    Raises:
+        FileDamaged: The file is not what was written.
+    """
+    check(path)
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as problem:
+        raise damaged(path, f"it is not valid JSON: {problem}") from problem
+    if not isinstance(found, dict):
+        raise damaged(path, f"it holds a {type(found).__name__} and no JSON object")
+    found.pop(_CHECKSUM, None)
+    return found
+
+
 def write_csv(path: Path, names: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
     """Write a CSV file with a header atomically."""
     text = io.StringIO()
@@ -121,14 +165,70 @@ def write_csv(path: Path, names: Iterable[str], rows: Iterable[Iterable[object]]
     write_text(path, text.getvalue())
 
 
-def write_table(path: Path, table: pa.Table) -> None:
-    """Write a Parquet file atomically; the same table gives the same bytes."""
+def write_arrays(path: Path, **arrays: ArrayLike) -> None:
+    """Write arrays by name into an npz file with a checksum, atomically; the same arrays give the same bytes."""
+    content = io.BytesIO()
+    np.savez(content, allow_pickle=False, **arrays)  # type: ignore[arg-type]
+    text = content.getvalue()
     with replacing(path) as temporary:
-        pq.write_table(table, temporary, compression="zstd")
+        # The archive's last two bytes are the length of its comment, which here is the checksum.
+        temporary.write_bytes(text[:-2] + len(TRAILER).to_bytes(2, "little") + TRAILER)
+
+
+def read_arrays(path: Path) -> dict[str, Array]:
+    """Read all arrays of an npz file of a run.
+
+    Raises:
+        FileDamaged: The file is not what was written.
+    """
+    if not check(path) and not path.read_bytes().endswith(b"\0\0"):
+        raise damaged(path, "it is cut off in its comment, where a checksum was")
+    try:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (ValueError, EOFError, AttributeError, KeyError, NotImplementedError, zipfile.BadZipFile) as problem:
+        raise damaged(path, f"it does not hold arrays: {problem}") from problem
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    """Write a Parquet file with a checksum atomically; the same table gives the same bytes."""
+    with writing_table(path, table.schema) as writer:
+        writer.write_table(table)
 
 
 @contextmanager
 def writing_table(path: Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
-    """Yield a writer that writes a Parquet file atomically, one part at a time."""
+    """Yield a writer that writes a Parquet file with a checksum atomically, one part at a time."""
     with replacing(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
         yield writer
+        writer.add_key_value_metadata({_CHECKSUM: FIELD})
+
+
+@contextmanager
+def reading_table(path: Path) -> Iterator[pq.ParquetFile]:
+    """Yield a Parquet file of a run, checked.
+
+    Raises:
+        FileDamaged: The file is not what was written.
+    """
+    check(path)
+    try:
+        with pq.ParquetFile(path) as file:
+            yield file
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
+        if isinstance(problem, OSError) and problem.errno is not None:
+            raise
+        raise damaged(path, f"it is not a readable Parquet file: {problem}") from problem
+
+
+def read_table(path: Path, columns: list[str] | None = None) -> pa.Table:
+    """Read a Parquet file of a run, or some of its columns.
+
+    Raises:
+        FileDamaged: The file is not what was written.
+    """
+    with reading_table(path) as file:
+        missing = set(columns or ()) - set(file.schema_arrow.names)
+        if missing:
+            raise damaged(path, f"it has no column {min(missing)!r}")
+        return file.read(columns)

@@ -101,7 +101,7 @@ def test_every_setting_of_a_configuration_is_a_flag_or_named_as_none():
     declared = {name for group in GROUPS for name in group.model_fields}
     assert set(Configuration.model_fields) == declared | {"surrogate", "retraining"}
     names = {one.name for one in RunSettings.flags()}
-    assert declared - {"format", "by_class"} <= names
+    assert declared - {"format", "by_class", "also_match"} <= names
     assert all(isinstance(one, inspect.Parameter) for one in RunSettings.flags())
     assert option_of("ratios") == "--ratio"
     assert tuple(title_of(group) for group in GROUPS) == PANELS

@@ -1,11 +1,12 @@
 """Comparison of the methods of a run, read from its directory without opening data or retraining."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from moso import errors
 from moso.analysis.costs import MethodCost, method_costs
-from moso.evaluation.baselines import BASELINES
+from moso.analysis.wording import percent
+from moso.evaluation.baselines import BASELINES, INFOBATCH
 from moso.evaluation.overlap import Likeness, jaccard, mean_likeness, rank_correlations
 from moso.evaluation.standings import RANDOM, Entry, Reach, Row, compared, entries, reaches
 from moso.evaluation.summary import FULL
@@ -28,6 +29,9 @@ class Comparison:
         correlations: Spearman correlation between scores, mean over seeds; None with fewer than two scores.
         costs: Seconds and peak memory per method.
         samples: Number of training samples.
+        match: What the retrainings of `rows` keep equal.
+        others: Rows of further retrainings, by what they keep equal.
+        made: One sentence per ratio on what trainings of no fixed length really made.
     """
 
     rows: Sequence[Row]
@@ -37,6 +41,14 @@ class Comparison:
     correlations: Likeness | None
     costs: Sequence[MethodCost]
     samples: int
+    match: str = "epochs"
+    others: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    made: Sequence[str] = ()
+
+    @property
+    def by_match(self) -> dict[str, Sequence[Row]]:
+        """All rows by what their retrainings keep equal, those of `match` first."""
+        return {self.match: self.rows, **self.others}
 
     @property
     def measure(self) -> Measure:
@@ -72,18 +84,40 @@ def comparison(run: Run, tolerance: float = 1.0) -> Comparison:
         _correlations(run),
         method_costs(run),
         described["train"],
+        run.configuration.match,
+        {match: compared(ordered_entries(run, match), described["test"]) for match in run.configuration.matches[1:]},
+        _really_made(run),
     )
 
 
-def ordered_entries(run: Run) -> list[Entry]:
-    """Return the retrainings of a run grouped over seeds: full data, pairs in configured order, then baselines."""
+def _really_made(run: Run) -> list[str]:
+    """Return, per ratio, how many passes and samples the updates of soft pruning came to, mean over seeds."""
+    rows = [row for row in run.evaluation() if row["method"] == INFOBATCH]
+    found = []
+    for ratio in sorted({row["ratio"] for row in rows}):
+        own = [row for row in rows if row["ratio"] == ratio]
+        passes, visits = (sum(row[name] for row in own) / len(own) for name in ("passes", "visits"))
+        found.append(
+            f"{INFOBATCH} with {percent(ratio)} removed: {own[0]['updates']:,} updates as the pruned training, "
+            f"{passes:.3g} passes, {visits:,.0f} samples met"
+        )
+    return found
+
+
+def ordered_entries(run: Run, match: str = "") -> list[Entry]:
+    """Return the retrainings of a run grouped over seeds: full data, pairs in configured order, then baselines.
+
+    Args:
+        run: The run.
+        match: What retrainings keep equal; empty for `match` of the run.
+    """
     order = {pair: number for number, pair in enumerate(run.configuration.pairs())}
 
     def place(entry: Entry) -> tuple[bool, bool, int, str, float]:
         number = order.get((entry.method, entry.selector), len(order))
         return entry.method != FULL, entry.method in BASELINES, number, entry.name, entry.ratio
 
-    return sorted(entries(run.evaluation()), key=place)
+    return sorted(entries(run.evaluation(match)), key=place)
 
 
 def _overlap(run: Run) -> dict[float, Likeness]:

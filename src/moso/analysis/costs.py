@@ -33,7 +33,7 @@ def costs(directory: RunDirectory, configuration: Configuration) -> Costs:
     by_ratio: dict[float, list[float]] = {}
     for row in all_retrainings(directory.root):
         piece = retraining_of(row).digest()
-        if piece in retraining:
+        if piece in retraining and row["match"] == configuration.match:
             by_ratio.setdefault(row["ratio"], []).append(retraining[piece])
     medians = {ratio: float(np.median(values)) for ratio, values in sorted(by_ratio.items())}
     return Costs(spent["train"], spent["score"], medians, sum(retraining.values()))

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moso.analysis.resources import Resources, Rise, resources
+from moso.evaluation.matching import match_words
 from moso.evidence import Estimator, TrajectoryPoint, step_terms
 from moso.evidence.estimators import IN_RUN
 from moso.evidence.outputs import forward_all
@@ -109,16 +110,16 @@ def estimate(job: Job, workers: int) -> Estimate:
             c.retraining.epochs * full * per_retraining_step,
         ),
     ]
-    for ratio in c.ratios:
-        share = 1.0 if c.match == "steps" else 1.0 - ratio
-        stages.append(
-            StageEstimate(
-                "evaluate",
-                f"retraining with {ratio:g} removed, equal {c.match}",
-                c.seeds * (len(c.pairs()) + len(c.retrained_baselines())),
-                c.retraining.epochs * full * share * per_retraining_step,
-            )
+    stages += [
+        StageEstimate(
+            "evaluate",
+            f"retraining with {ratio:g} removed, {match_words(match)}",
+            c.seeds * (len(c.pairs()) + len(c.retrained_baselines(match))),
+            c.retraining.epochs * full * (1.0 if match == "steps" else 1.0 - ratio) * per_retraining_step,
         )
+        for match in c.matches
+        for ratio in c.ratios
+    ]
     return Estimate(tuple(stage for stage in stages if stage.seconds > 0), workers, resources(job, workers, rise))
 
 

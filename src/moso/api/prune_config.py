@@ -26,6 +26,7 @@ _REFUSED = {
     "methods": "prune uses one method; give method=",
     "selectors": "prune uses one selector; give selector=",
     "by_class": "the task decides whether there are classes; give task=",
+    "also_match": "prune retrains in one way; give match=",
     "format": "it is the version of a file",
     "classless": "the task decides whether there are classes; give task=",
 }
@@ -57,6 +58,7 @@ class PruneSettings(TypedDict, total=False):
     partitions: int | None
     time_steps: int | None
     sampling: Sampling | None
+    optimizer_aware: bool | None
     form: Form | None
     view: Literal["auto", "evaluation", "training"] | None
     parameters: Literal["all", "head"] | None
@@ -96,12 +98,12 @@ class PruneConfig:
         retrain_epochs: Epochs of retrainings, if others than those of surrogates.
         surrogate: Further settings of the recipe for surrogates, such as ``{"momentum": 0.5}``.
         retraining: Further settings of the recipe for retrainings.
-        match: What retraining on less data keeps equal, `epochs` or `steps`.
+        match: What retraining on less data keeps equal: `epochs`, `steps`, or epochs in smaller `batches`.
         retrain_model: Name of the network that is retrained, if another than that of surrogates.
         retrain_recipe: Recipe of retrainings, if another.
         pretrained: Start a network of timm from its own pretrained weights.
         weights: File of weights to start from: safetensors, or plain tensors.
-        train: What of the network is trained: `all`, `head` or `last:N`.
+        train: What of the network is trained: `all`, `head`, `last:N`, `lora:RANK` or `dora:RANK`.
         trunk: A frozen trunk is computed `once` and kept, or in `every` pass.
         feature_views: Fixed augmented views of a frozen trunk that are computed once.
         embed: Network on whose features samples are scored and selected (the model is then a head), or `features:DIR`.
@@ -110,6 +112,7 @@ class PruneConfig:
         partitions: Number of partitions (the paper's I); 1 disables partitioning.
         time_steps: Number of sampled time steps (the paper's K).
         sampling: How time steps are drawn, `stratified` or `uniform`.
+        optimizer_aware: Compare gradients as the optimiser rescales them; no effect with `sgd`.
         form: Form of the MoSo score, `paper` or `centred`.
         view: Score samples and network as in `evaluation`, or as `training` saw them; `auto` takes the latter with
             batch-norm or augmentation.
@@ -129,7 +132,7 @@ class PruneConfig:
         class_mix: Mix of classes that is kept, `equal` (balanced) or `as-is` (proportional); by default `as-is` if the
             largest class has more than 1.5 times the samples of the smallest.
         min_per_class: Samples that every class keeps at least.
-        baselines: What is retrained beside the methods at equal cost: `rs2`, `full-fewer-steps`.
+        baselines: What is retrained beside the methods at equal cost: `rs2`, `infobatch`, `full-fewer-steps`.
         tolerance: Points that pruning may cost, overall and in any class, to count as free in the verdict.
         settings: Settings of selectors and scores by name, such as ``{"coverage": {"cut": 0.2}}``.
         seed: First seed.
@@ -168,6 +171,7 @@ class PruneConfig:
     partitions: int | None = None
     time_steps: int | None = None
     sampling: Sampling | None = None
+    optimizer_aware: bool | None = None
     form: Form | None = None
     view: Literal["auto", "evaluation", "training"] | None = None
     parameters: Literal["all", "head"] | None = None

@@ -38,6 +38,7 @@ from moso.results.directory import RunDirectory
 from moso.results.manifest import PrunedNote
 from moso.results.reading import Run
 from moso.results.run_data import Preparation, prepared
+from moso.results.verification import mended
 from moso.run.imported_scores import find_choices
 from moso.run.job import Job, Runtime
 from moso.run.stages import Executor, begin, evaluate_stage, score_stage, select_stage
@@ -286,12 +287,16 @@ def _perform(job: Job, executor: Executor, choice: ResolvedMethod, along: list[s
     chosen = [choice]
     if job.data.test is not None and choice.method != RANDOM:
         chosen.append(_random_selection(job.configuration, choice))
-    with job.directory.locked():
+
+    def work() -> None:
         begin(job)
         score_stage(job, executor, [*chosen, *(job.configuration.choice(name) for name in along)])
         select_stage(job, chosen)
         if job.data.test is not None:
             evaluate_stage(job, executor, chosen)
+
+    with job.directory.locked():
+        mended(job.directory, work)
 
 
 def _random_selection(configuration: Configuration, choice: ResolvedMethod) -> ResolvedMethod:

@@ -73,6 +73,7 @@ def _compare(
     from moso.evaluation.baselines import BASELINES
     from moso.report.page.page import write_report
     from moso.results.reading import Run
+    from moso.results.verification import mended
     from moso.run.stages import check_own
     from moso.run.stages import compare as carry_out
 
@@ -82,8 +83,12 @@ def _compare(
         print_plan(job, options.worker_count(job.configuration))
         return
     with working(job, options, ("train", "score", "evaluate")) as executor:
-        carry_out(job, executor, *own)
-        write_report(Run(job.directory))
+
+        def work() -> None:
+            carry_out(job, executor, *own)
+            write_report(Run(job.directory))
+
+        mended(job.directory, work)
     _show(Run(job.directory), None, options.quiet)
 
 

@@ -12,6 +12,7 @@ from moso.analysis.resources import check_place, class_notes, size
 from moso.analysis.verdict import Verdict, verdict_of
 from moso.analysis.wording import count_of, duration
 from moso.configuration.class_mix import mix_note
+from moso.evaluation.matching import match_words
 from moso.report.run_views import ordered_lines
 from moso.report.text_table import TextTable
 from moso.results.reading import Run
@@ -36,7 +37,7 @@ def print_summary(job: Job) -> None:
     spread = f"mean ± standard deviation of {c.seeds} seeds" if c.seeds > 1 else "one seed"
     measure = rows[0].measure
     better = "" if measure.better == "higher" else ", lower is better"
-    how = f"(recipe {c.recipe}, equal {c.match}{better})"
+    how = f"(recipe {c.recipe}, {match_words(c.match)}{better})"
     out.print(f"{measure.heading} on {c.dataset}{noise}: {spread} {how}", soft_wrap=True)
     table = Table()
     table.add_column("share removed")

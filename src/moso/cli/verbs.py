@@ -84,6 +84,12 @@ VERBS: dict[str, Verb] = {
         "Show what a run has done, what it is doing, and how long it will take.",
         "moso status runs/digits --watch 10",
     ),
+    "verify": Verb(
+        _AFTER,
+        "verify:verify",
+        "Read every file of a run: what is whole, what is damaged, what is missing.",
+        "moso verify runs/digits --repair",
+    ),
     "report": Verb(_AFTER, "report:report", "Write report.html, a page that opens offline.", "moso report runs/digits"),
     "explore": Verb(
         _AFTER,

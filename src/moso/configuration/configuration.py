@@ -120,6 +120,9 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
             values[stage] = start.changed(**changes)
         if named is not None:
             values.setdefault("match", named.match)
+        if isinstance(values.get("match"), list | tuple):
+            values["match"], *others = dict.fromkeys(values["match"])
+            values["also_match"] = (*values.get("also_match", ()), *others)
         values["settings"] = read_settings(values.get("settings", {}))
         if "memorization_subsets" in shortcuts:
             subsets = [f"memorization.subsets={shortcuts['memorization_subsets']}"]
@@ -185,6 +188,10 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
         if self.risk != "train" and self.estimator != "exact":
             raise errors.SettingsConflict(
                 f"risk {self.risk!r} is differentiated exactly; it does not go with estimator {self.estimator}"
+            )
+        if self.optimizer_aware and self.estimator not in ("exact", "subsampled"):
+            raise errors.SettingsConflict(
+                f"optimizer_aware scores take estimator 'exact' or 'subsampled', not {self.estimator!r}"
             )
         if self.view == "training" and (self.estimator == IN_RUN or self.shard_size):
             other = (
@@ -330,12 +337,20 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
         """The epoch after which early scores are computed; by default a tenth of training, at least 1."""
         return self.early_epochs or max(1, round(self.surrogate.epochs / 10))
 
-    def retrained_baselines(self) -> list[str]:
-        """Return the baselines to retrain; with `match = "steps"`, the one with fewer steps is left out.
+    @property
+    def matches(self) -> tuple[str, ...]:
+        """Everything that retrainings keep equal, one after the other; the first is that of headline and verdict."""
+        return tuple(dict.fromkeys((self.match, *self.also_match)))
+
+    def retrained_baselines(self, match: str = "") -> list[str]:
+        """Return the baselines to retrain; with equal steps, the one with fewer steps is left out.
 
         With equal steps pruning saves none, so that baseline would be the retraining on all data.
+
+        Args:
+            match: What retrainings keep equal; empty for `match` of the run.
         """
-        return [name for name in self.baselines if not (name == FEWER_STEPS and self.match == "steps")]
+        return [name for name in self.baselines if not (name == FEWER_STEPS and (match or self.match) == "steps")]
 
     @property
     def memorization_subsets(self) -> int:

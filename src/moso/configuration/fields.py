@@ -32,7 +32,13 @@ class DataFields(BaseModel):
         6.0, ge=0, description="GiB of decoded images held in memory; beyond that, images stay encoded"
     )
     test_share: float = Field(0.2, gt=0, lt=1, description="share held out for testing if the data has no test split")
-    task: str = Field("classification", description="what is learned: classification, regression or multi-label")
+    task: str = Field(
+        "classification",
+        description="what is learned: classification, regression, multi-label, causal-lm or masked-lm",
+    )
+    max_tokens: int | None = Field(
+        None, ge=2, description="texts: most tokens per sample; longer ones are cut off [default: 256]"
+    )
     by_class: bool = Field(True, description="whether samples have classes, so that selections can be balanced")
 
 
@@ -43,7 +49,10 @@ class NetworkFields(BaseModel):
     retrain_model: str = Field("", description="network of the retrainings, if different")
     pretrained: bool = Field(False, description="start from timm's own pretrained weights, from its cache or the hub")
     weights: str = Field("", description="file of weights to start from: safetensors, or .pth of plain tensors")
-    train: str = Field("all", description="what of the network is trained: all, head or last:N (the last N blocks)")
+    train: str = Field(
+        "all",
+        description="what of the network is trained: all, head, last:N (the last N blocks), lora:RANK or dora:RANK",
+    )
     trunk: Literal["once", "every"] = Field(
         "once", description="a frozen trunk is computed once and kept, or in every pass over the data"
     )
@@ -59,8 +68,12 @@ class NetworkFields(BaseModel):
     )
     recipe: str = Field("quick", description="training recipe: a name or a TOML file")
     retrain_recipe: str = Field("", description="recipe of the retrainings, if different")
-    match: Literal["epochs", "steps"] = Field(
-        "epochs", description="what retraining on fewer samples keeps equal: epochs or steps"
+    match: Literal["epochs", "steps", "batches"] = Field(
+        "epochs",
+        description="what retraining on less keeps equal: epochs, steps, or epochs in smaller batches",
+    )
+    also_match: tuple[Literal["epochs", "steps", "batches"], ...] = Field(
+        (), description="further ways of retraining beside `match`, whose tables stand side by side"
     )
 
 
@@ -84,6 +97,10 @@ class ScoringFields(BaseModel):
     )
     window: float = Field(
         1.0, gt=0, le=1, description="moso-adjoint: share of the updates, the last ones, that are differentiated"
+    )
+    optimizer_aware: bool = Field(
+        False,
+        description="compare gradients as the optimiser rescales them (Adam's second moments); no effect with sgd",
     )
     form: Literal["paper", "centred"] = Field("paper", description="form of the score: paper or centred")
     view: Literal["auto", "evaluation", "training"] = Field(
@@ -146,7 +163,9 @@ class ProofFields(BaseModel):
     )
     seeds: int = Field(3, ge=1, description="number of seeds; each is a whole pipeline, and one has no interval")
     seed: int = Field(0, ge=0, description="first seed, whose selections are exported")
-    baselines: tuple[str, ...] = Field((), description="baselines of equal cost to retrain: rs2, full-fewer-steps")
+    baselines: tuple[str, ...] = Field(
+        (), description="baselines of equal cost to retrain: rs2, infobatch, full-fewer-steps"
+    )
 
 
 class PlaceFields(BaseModel):

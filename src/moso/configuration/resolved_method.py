@@ -39,7 +39,7 @@ class ResolvedMethod:
         """All settings of the selector as JSON, recorded with a selection."""
         least = {"min_per_class": self.min_per_class} if self.min_per_class else {}
         by_hand = {"overrides": self.overrides} if self.overrides else {}
-        return json.dumps({**self.settings.model_dump(), **least, **by_hand})
+        return json.dumps({**self.settings.identity(), **least, **by_hand})
 
     def needs(self) -> frozenset[str]:
         """Return the names of the evidence that score and selector need."""

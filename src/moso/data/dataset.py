@@ -14,10 +14,13 @@ from moso.data.labels import read_labels
 from moso.data.partitions import hold_out
 from moso.data.readers import MEMORY_LIMIT_BYTES, MemoryReader
 from moso.data.samples import Samples, StoredSamples
+from moso.data.sequences import SequenceReader, TokenSettings, tokenised
+from moso.data.sequences.sequence_reader import Split
+from moso.data.sequences.token_coding import CodedTexts
 from moso.data.sources.registry import SOURCES, open_source
-from moso.data.tokenizer import TextReader, Tokenizer
+from moso.data.tokenizer import Encoding, TextReader, Tokenizer
 from moso.data.views import Normalisation
-from moso.tasks import Task
+from moso.tasks import LanguageModelling, Task
 from moso.tasks.label_noise import NoiseKind
 
 
@@ -74,6 +77,7 @@ def open_dataset(
     memory_limit: int = MEMORY_LIMIT_BYTES,
     validation: str | None = None,
     validation_share: float = 0.0,
+    tokens: TokenSettings | None = None,
 ) -> DataSet:
     """Open a data set by name.
 
@@ -94,6 +98,7 @@ def open_dataset(
         memory_limit: Decoded inputs larger than this many bytes stay on disk.
         validation: Name of another data set to validate on.
         validation_share: Share of each class of the training split, in [0, 1), to hold out for validation instead.
+        tokens: Tokenizer and limit of length of texts; by default the built-in tokenizer.
 
     Raises:
         UnknownName: There is no data set of this name.
@@ -135,7 +140,7 @@ def open_dataset(
     if train.task.by_class:
         splits["training"] = train.relabelled(used)
     _check(name, splits)
-    met = _as_met(splits)
+    met = _as_met(splits, tokens or TokenSettings(), seed)
     original = training.clean if labels is not None or label_noise > 0 else None
     return DataSet(name, met["training"], met.get("test"), original, noisy, met.get("validation"))
 
@@ -181,11 +186,14 @@ class _Training:
         return self.take(kept), self.samples.take(held)
 
 
-def _as_met(given: dict[str, StoredSamples]) -> dict[str, StoredSamples]:
+def _as_met(given: dict[str, StoredSamples], tokens: TokenSettings, seed: int) -> dict[str, StoredSamples]:
     """Return all splits as networks meet them: tokenised or normalised with statistics of the training split."""
     train, splits = given["training"], list(given.values())
+    if isinstance(train.task, LanguageModelling):
+        return dict(zip(given, sequenced(splits, tokens, seed), strict=True))
     if isinstance(train.reader, TextReader):
-        tokenizer = Tokenizer.fit(train.reader.texts.to_pylist())
+        texts = train.reader.texts.to_pylist()
+        tokenizer = _tokenizer(texts, tokens)
         readers = [one.reader.tokenised(tokenizer) for one in splits if isinstance(one.reader, TextReader)]
         splits = [replace(one, reader=reader) for one, reader in zip(splits, readers, strict=True)]
     else:
@@ -198,6 +206,36 @@ def _as_met(given: dict[str, StoredSamples]) -> dict[str, StoredSamples]:
         numbers = Normalisation.measure(MemoryReader(train.targets))
         splits = [replace(one, target_normalisation=numbers) for one in splits]
     return dict(zip(given, splits, strict=True))
+
+
+def _tokenizer(texts: list[str], tokens: TokenSettings) -> Encoding:
+    if tokens.is_built_in and tokens.most is None:
+        return Tokenizer.fit(texts)
+    return CodedTexts.fit(texts, tokens)
+
+
+def sequenced(splits: list[StoredSamples], tokens: TokenSettings, seed: int) -> list[StoredSamples]:
+    """Return documents as token ids with labels; the first split is for training.
+
+    Args:
+        splits: The splits, the training split first.
+        tokens: Tokenizer and limit of length.
+        seed: Seed of the masks of masked language modelling.
+
+    Raises:
+        SettingsConflict: The samples are no texts.
+    """
+    parts, task = [], splits[0].task
+    assert isinstance(task, LanguageModelling)
+    for one in splits:
+        if not isinstance(one.reader, SequenceReader):
+            raise errors.SettingsConflict(f"task {task.name!r} is for texts, and these samples are none; use text:FILE")
+        parts.append(Split(one.reader, one.ids.to_pylist(), one.keys))
+    sized, found = tokenised(parts, task, tokens, seed)
+    return [
+        replace(one, task=sized, targets=labels, reader=reader)
+        for one, (reader, labels) in zip(splits, found, strict=True)
+    ]
 
 
 def _decoded(

@@ -27,6 +27,7 @@ from moso.data.augment import Augmentation
 from moso.data.bank_view import with_bank
 from moso.data.pair_view import PairView, network_inputs
 from moso.data.readers import MemoryReader, Reader, check_finite
+from moso.data.sequences import SequenceReader
 from moso.data.tokenizer import TextReader, Tokenizer
 from moso.data.views import Collate, ItemView, Normalisation, StoredView, TurnView, View, tree_bytes
 from moso.randomness import generator, hashes, key
@@ -225,7 +226,7 @@ class StoredSamples(_Answered):
     @property
     def vocabulary(self) -> int | None:
         """Number of token ids, if inputs are texts."""
-        return self.reader.vocabulary if isinstance(self.reader, TextReader) else None
+        return self.reader.vocabulary if isinstance(self.reader, TextReader | SequenceReader) else None
 
     @cached_property
     def answers(self) -> Answers:
@@ -264,7 +265,7 @@ class StoredSamples(_Answered):
 
     def text(self, position: int) -> str | None:
         """Return a sample as a text, or None if it is not one."""
-        return self.reader.text(position) if isinstance(self.reader, TextReader) else None
+        return self.reader.text(position) if isinstance(self.reader, TextReader | SequenceReader) else None
 
     def fingerprint(self) -> str:
         """Return a hash of ids, answers and content."""

@@ -7,11 +7,14 @@ data that was not pruned at all?
   replacement over epochs: a random order of all data is cut into epochs, and then a new order is drawn.
   Okanovic et al., "Repeated Random Sampling for Minimizing the Time-to-Accuracy of Learning", ICLR 2024
   (arXiv 2305.18424), the variant without replacement.
+- `infobatch`: easy samples are skipped at random and those that are met count for them (`training/soft_pruning.py`),
+  for exactly as many updates as the pruned training makes, the last eighth of them on everything. Passes are as long as
+  they turn out to be; how many there were, and how many samples were met, is recorded with the result.
 - `full-fewer-steps`: all data in every epoch, and as many updates as the pruned training makes, with the learning-rate
   schedule compressed to that number. If retraining makes equal steps (`match = "steps"`), this is the training on all
   data.
 
-Because RS2 draws without replacement, the two baselines differ in little more than the boundaries of their epochs.
+Because RS2 draws without replacement, it differs from `full-fewer-steps` in little more than the boundaries of epochs.
 """
 
 from dataclasses import dataclass, field
@@ -24,11 +27,13 @@ from moso.data.views import split_evenly
 from moso.randomness import hashes
 from moso.training.loop import TrainingData
 
-Baseline = Literal["rs2", "full-fewer-steps"]
+Baseline = Literal["rs2", "infobatch", "full-fewer-steps"]
 RS2: Baseline = "rs2"
+INFOBATCH: Baseline = "infobatch"
 FEWER_STEPS: Baseline = "full-fewer-steps"
 BASELINES: dict[str, str] = {
     RS2: "a fresh random subset of the kept size every epoch, without replacement over epochs",
+    INFOBATCH: "half of the easy samples skipped in every pass, for as many updates as the pruned training makes",
     FEWER_STEPS: "all data, for as many updates as the pruned training makes",
 }
 

@@ -18,7 +18,11 @@ RANDOM = "random"
 
 
 class RetrainingRow(TypedDict, total=False):
-    """One retraining with its result; `accuracy` is None for other metrics, and only accuracy has counts per class."""
+    """One retraining with its result.
+
+    `accuracy` is None for other metrics, only accuracy has counts per class, and `weighted` is there (and true) only if
+    the samples were weighted in training.
+    """
 
     method: str
     selector: str
@@ -29,6 +33,10 @@ class RetrainingRow(TypedDict, total=False):
     recipe: str
     match: str
     samples: int
+    updates: int
+    passes: int
+    visits: int
+    weighted: bool
     metric: str
     unit: Literal["%", ""]
     better: Literal["higher", "lower"]

@@ -9,7 +9,7 @@ work, completeness, prices, provenance and reading are loops over kinds (`regist
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, Literal, Protocol, TypeVar, cast
+from typing import Any, Generic, Literal, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +86,10 @@ class RunSettings(Protocol):
     @property
     def embedding(self) -> str:
         """The source of the embedding: `trained`, `timm:NAME` or a file."""
+
+    @property
+    def settings(self) -> Mapping[str, Mapping[str, Any]]:
+        """The user's settings of scores and selectors."""
 
     @property
     def memorization_subsets(self) -> int:
@@ -227,6 +231,7 @@ class EvidenceKind(Generic[T_co]):
         missing: Why a file may be missing, for error messages.
         label: Name in progress reports; empty for `name`.
         is_kept: Whether the evidence is cached for the next score once it is read.
+        reads_moments: Whether it reads the optimiser's moments at the sampled steps.
     """
 
     name: str
@@ -243,6 +248,7 @@ class EvidenceKind(Generic[T_co]):
     missing: str = "it was not measured"
     label: str = ""
     is_kept: bool = False
+    reads_moments: bool = False
 
     @property
     def is_measured(self) -> bool:

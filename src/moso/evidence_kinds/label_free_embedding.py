@@ -15,7 +15,7 @@ from moso.evidence.arrays import writing
 from moso.evidence_kinds.given_embedding import pretrained_features, read_embedding
 from moso.evidence_kinds.kind import Measuring, Price, RunSettings
 from moso.evidence_kinds.reference_features import NotedFeatures
-from moso.files import clear_away, write_json
+from moso.files import clear_away, write_record
 from moso.training.loop import TrainingData
 from moso.training.recipe import TrainingRecipe
 from moso.training.self_supervised import RECIPE, Unlabelled, features_of, self_supervised_features
@@ -56,7 +56,7 @@ class LabelFreeEmbedding(NotedFeatures):
             file[:] = rows
         note = {"format": 1, "samples": len(rows), "width": rows.shape[1], "embedding": c.embedding, "seed": given.seed}
         how = {"network": c.model, "recipe": unlabelled(c.surrogate).recipe.model_dump()}
-        write_json(path.with_suffix(".json"), {**note, **(how if c.embedding == TRAINED else {})})
+        write_record(path.with_suffix(".json"), {**note, **(how if c.embedding == TRAINED else {})})
 
     def _trained(self, given: Measuring) -> NDArray[np.float32]:
         train, position = given.train, given.home / "state" / self.name / "position.safetensors"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from moso import errors
 from moso.errors import unknown_name
-from moso.experiments.made_data import first_classes, training_file_alone, training_rows_alone
+from moso.experiments.made_data import first_classes, first_rows, training_file_alone, training_rows_alone
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,16 @@ PLACES = {
         f"{_CIFAR}, of which the first 20 classes are taken",
         *(10_000, 2_000, (3, 32, 32), 20, _cifar100),
         make=first_classes(20),
+    ),
+    "cifar100-10k": Place(
+        f"{_CIFAR}, of which the first 10,000 training images are taken",
+        *(10_000, 10_000, (3, 32, 32), 100, _cifar100),
+        make=first_rows(10_000),
+    ),
+    "cifar100-features-10k": Place(
+        f"{_FEATURES}, of whose training rows the first 10,000 are taken",
+        *(10_000, 10_000, (256,), 100, _features("cifar100-features")),
+        make=first_rows(10_000),
     ),
     "cifar100-features": Place(_FEATURES, 50_000, 10_000, (256,), 100, _features("cifar100-features")),
     "cifar100-features-held-out": Place(

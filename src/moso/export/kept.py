@@ -1,8 +1,8 @@
 """`moso export`: the kept samples of a selection for other programs, as indices or as the pruned data itself.
 
-Indices: `csv` and `parquet` have one row per kept sample (id, position, label, and in Parquet the score of the method),
-`npy` has the positions as int64, or the ids. Data: `parquet-data` (`as_parquet.py`), `folder` (`as_folder.py`),
-`text` (`as_text.py`) and `shards` (`as_shards.py`).
+Indices: `csv` and `parquet` have one row per kept sample (id, position, label, the weight if the selection has weights,
+and in Parquet the score of the method), `npy` has the positions as int64, or the ids. Data: `parquet-data`
+(`as_parquet.py`), `folder` (`as_folder.py`), `text` (`as_text.py`) and `shards` (`as_shards.py`).
 
 Labels are those that were trained on, including replaced and noisy ones. Writes are atomic: to a temporary name in the
 same folder, which is then renamed.
@@ -19,7 +19,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from moso import errors
 from moso.configuration import CUSTOM
@@ -36,7 +35,8 @@ from moso.progress import Progress, silent
 from moso.results.originals import Originals
 from moso.results.overrides import overrides_digest
 from moso.results.reading import Run
-from moso.results.selections import Selection, read_selection
+from moso.results.selections import Selection, read_kept
+from moso.selection import Kept
 
 _INDICES = ("csv", "npy", "parquet")
 FORMATS = (*_INDICES, "parquet-data", "folder", "text", "shards")
@@ -44,15 +44,18 @@ FORMATS = (*_INDICES, "parquet-data", "folder", "text", "shards")
 _TEXT_SUFFIXES = (".txt", ".label", ".tsv", ".jsonl")
 # A folder is overwritten only if it contains this file, which shows that it is an earlier export.
 _MARKER = ".moso-export.json"
+# Formats without a place for weights.
+_UNWEIGHTED = ("npy", "text")
 
 
 @dataclass(frozen=True)
 class Exported:
-    """The result of an export: the path, the selection, and the number of kept samples."""
+    """The result of an export: the path, the selection, the number of kept samples, and what the format left out."""
 
     path: Path
     selection: Selection
     samples: int
+    note: str = ""
 
 
 def export_kept(
@@ -112,8 +115,8 @@ def export_kept(
         raise errors.UnknownName(f"seed {seed} is not a seed of this run ({known})")
     by_hand = "" if overrides is None else overrides_digest(overrides)
     selection = run.selection(method, ratio, selector, seed, by_hand)
-    kept = np.flatnonzero(read_selection(run.directory.root, selection))
-    exported = Exported(target, selection, len(kept))
+    kept = read_kept(run.directory.root, selection)
+    exported = Exported(target, selection, len(kept), _left_out(form, kept))
     if form in _INDICES:
         with _file(target, overwrite) as temporary:
             _write_indices(run, selection, kept, form, ids, temporary)
@@ -179,15 +182,24 @@ def _check_options(form: str, ids: bool, with_test: bool, link: bool) -> None:
         raise errors.SettingsConflict(f"--link belongs to format folder, not to {form}")
 
 
-def _write_indices(run: Run, selection: Selection, kept: NDArray[np.int64], form: str, ids: bool, path: Path) -> None:
-    table = run.table(selection.seed)
+def _left_out(form: str, kept: Kept) -> str:
+    """Return one sentence about weights that a format has no place for; empty if there are none."""
+    if kept.weights is None or form not in _UNWEIGHTED:
+        return ""
+    return f"the selection has weights, which format {form} has no place for; csv, parquet and parquet-data have one"
+
+
+def _write_indices(run: Run, selection: Selection, kept: Kept, form: str, ids: bool, path: Path) -> None:
+    table, positions = run.table(selection.seed), kept.positions
     if form == "npy":
-        column = table["id"].to_numpy()[kept] if ids else kept
+        column = table["id"].to_numpy()[positions] if ids else positions
         with path.open("wb") as file:
             # Texts become fixed-width texts, because an array of objects would have to be pickled.
             np.save(file, column.astype(np.str_) if column.dtype == object else column, allow_pickle=False)
         return
-    rows = table.select(["id", "label"]).take(pa.array(kept)).add_column(1, "position", pa.array(kept))
+    rows = table.select(["id", "label"]).take(pa.array(positions)).add_column(1, "position", pa.array(positions))
+    if kept.weights is not None:
+        rows = rows.append_column("weight", pa.array(kept.weights))
     if form == "csv":
         with path.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
@@ -196,11 +208,11 @@ def _write_indices(run: Run, selection: Selection, kept: NDArray[np.int64], form
         return
     scores = run.score_of(selection.method, selection.seed)
     if scores is not None:
-        rows = rows.append_column("score", pa.array(scores[kept]))
+        rows = rows.append_column("score", pa.array(scores[positions]))
     write_table(path, rows.replace_schema_metadata({"moso": json.dumps(asdict(selection))}))
 
 
-def _splits(run: Run, kept: NDArray[np.int64], with_test: bool) -> dict[str, Split]:
+def _splits(run: Run, kept: Kept, with_test: bool) -> dict[str, Split]:
     if run.configuration.dataset == CUSTOM:
         raise errors.DataInMemory(
             f"{run.directory} was made from data in memory, which only its maker has; "
@@ -208,7 +220,7 @@ def _splits(run: Run, kept: NDArray[np.int64], with_test: bool) -> dict[str, Spl
         )
     train = run.samples("train")
     check_unchanged(run, train, "train")
-    splits = {"train": Split(train, Originals.open(run.configuration), kept)}
+    splits = {"train": Split(train, Originals.open(run.configuration), kept.positions, kept.weights)}
     if with_test:
         test = run.samples("test")
         check_unchanged(run, test, "test")

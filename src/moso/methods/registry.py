@@ -168,6 +168,16 @@ _COVERAGE = (
         family="coverage",
         when="features, representative samples without repeats",
     ),
+    Method(
+        "semdedup",
+        None,
+        "semdedup",
+        "near-duplicates in feature space go first, the rest at random",
+        source="Abbas et al., SemDeDup, 2023",
+        family="coverage",
+        when="crawled data with near-duplicates, with or without labels",
+    ),
+    _of_score("zcore", "coverage", "no labels, no training: an embedding alone"),
 )
 _OPTIMISATION = (
     _of_score(
@@ -176,6 +186,55 @@ _OPTIMISATION = (
         "clean labels, little removed, a network that fits its data",
         "opt",
         "the set of samples without which the network would be nearly the same is removed",
+    ),
+    _of_score(
+        "influence",
+        "optimisation",
+        "a trained head that fits its data, with --risk validation; wrong labels",
+        "balanced",
+    ),
+    Method(
+        "craig",
+        None,
+        "craig",
+        "every sample of a class near a kept one in gradient; weighted by how many are",
+        source="Mirzasoleiman et al., ICML 2020; per class, last layer, at the end of training",
+        family="optimisation",
+        when="clean labels, a training that can weigh samples",
+    ),
+    Method(
+        "gradmatch",
+        None,
+        "gradmatch",
+        "weighted gradients that add up to the gradient of their class",
+        source="Killamsetty et al., GRAD-MATCH, ICML 2021; per class, last layer, at the end of training",
+        family="optimisation",
+        when="clean labels, a training that can weigh samples",
+    ),
+    Method(
+        "glister",
+        None,
+        "glister",
+        "one step of training on what is kept reduces the loss of the data most",
+        source="Killamsetty et al., AAAI 2021; with the training loss, last layer, at the end of training",
+        family="optimisation",
+        when="clean labels; wrong ones judge, too, and so stay",
+    ),
+    Method(
+        "badge",
+        None,
+        "badge",
+        "large and different gradients, by k-means++",
+        source="Ash et al., ICLR 2020, Algorithm 1; at the end of training",
+        family="coverage",
+        when="clean labels, little removed; its source chooses what is to be labelled",
+    ),
+    _of_score(
+        "less",
+        "optimisation",
+        "fine-tuning with Adam towards a target (--risk validation)",
+        "top",
+        "samples whose Adam update is similar to what a target needs (--risk validation)",
     ),
 )
 _BASELINES = (
@@ -186,6 +245,16 @@ _BASELINES = (
         "random selection, what every method has to beat",
         family="baselines",
         when="always, beside any other",
+    ),
+    Method(
+        "dual-constant",
+        "dual",
+        "beta",
+        "DUAL's draw by the Beta density alone, to see what its score adds",
+        {"weight": "constant"},
+        "Cho et al., ICML 2025, without the score",
+        "baselines",
+        "beside dual: does its gain come from its score?",
     ),
 )
 METHODS = Registry("method", Method, "moso.methods", (*_OURS, *_BASELINES, *_DIFFICULTY, *_COVERAGE, *_OPTIMISATION))

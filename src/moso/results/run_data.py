@@ -7,7 +7,6 @@ trunk. `trunk/trunk.json` is written last and says whether the network was cut.
 
 import copy
 import hashlib
-import json
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -19,6 +18,7 @@ import torch
 from torch import nn
 
 from moso import errors
+from moso.code_trust import is_code
 from moso.configuration import Configuration
 from moso.data.augment import Augmentation
 from moso.data.dataset import DataSet, open_dataset
@@ -29,8 +29,11 @@ from moso.embedding import write_rows
 from moso.embedding.embedded_folder import content_of
 from moso.embedding.embedder import trained_with
 from moso.evidence import arrays
-from moso.files import write_json
+from moso.files import read_record, write_record
 from moso.models import Start, build_model
+from moso.models.adapters import is_adapter
+from moso.models.transformers_folder import is_of_transformers
+from moso.models.transformers_tokenizer import token_settings
 from moso.models.trunk import Cut, cut_frozen
 from moso.progress import Progress, silent
 from moso.results.directory import RunDirectory
@@ -73,6 +76,7 @@ def open_data(configuration: Configuration) -> DataSet:
         memory_limit=c.memory_limit_bytes,
         validation=c.validation,
         validation_share=c.validation_share,
+        tokens=token_settings(c.model, c.max_tokens),
     )
     return data if c.embed else _as_trained(data, c.model, c.start)
 
@@ -124,7 +128,9 @@ def full_network(configuration: Configuration, data: DataSet, seed: int, build: 
     data.task.check_outputs()
     train, c = data.train, configuration
     start = Start() if c.embed else c.start
-    return build_model(c.model, train.shape, data.task.outputs, seed, vocabulary=train.vocabulary, start=start)
+    return build_model(
+        c.model, train.shape, data.task.outputs, seed, vocabulary=train.vocabulary, start=start, task=data.task.name
+    )
 
 
 def rest_network(model: nn.Module, original: DataSet) -> nn.Module:
@@ -142,7 +148,7 @@ def rest_network(model: nn.Module, original: DataSet) -> nn.Module:
 def is_cut(directory: RunDirectory) -> bool:
     """Return whether the network of a run was cut behind its frozen trunk."""
     note = directory.root / TRUNK / _NOTE
-    return note.exists() and bool(json.loads(note.read_text(encoding="utf-8"))["cut"])
+    return note.exists() and bool(read_record(note)["cut"])
 
 
 def _as_trained(data: DataSet, name: str, start: Start) -> DataSet:
@@ -179,7 +185,9 @@ def _writing(directory: RunDirectory, c: Configuration) -> Iterator[None]:
 
 
 def _may_be_frozen(c: Configuration, build: Build | None) -> bool:
-    own = build is not None or (":" in c.model and not c.model.startswith(("timm:", "bert:")))
+    if is_adapter(c.train) or (build is None and is_of_transformers(c.model)):
+        return False  # adapters sit in every block, and models of transformers take token ids
+    own = build is not None or is_code(c.model)
     return c.trunk == "once" and (own or c.train != "all")
 
 
@@ -191,17 +199,17 @@ def _behind_trunk(
     noted = (folder / _NOTE).exists()
     if (noted and not is_cut(directory)) or (not noted and directory.manifest().get("dataset") is not None):
         return data
-    if noted:
+    views = _views(data, c)
+    if noted and all((folder / f"{name}.npy").exists() for name in views):
         return _read(data, folder)
     cut = _fixed_cut(data, c, build)
     if cut is None or how.placeholder:
         return data
-    views = _views(data, c)
     with _writing(directory, c):
         begin_folder(folder, {"trunk": _digest(cut.trunk), "views": {name: one[1:] for name, one in views.items()}})
         for name, view in views.items():
             _write(folder / f"{name}.npy", view, cut.trunk, how.progress, f"frozen trunk, {name}")
-        write_json(folder / _NOTE, {"format": 1, "cut": True, "after": cut.after, "views": sorted(views)})
+        write_record(folder / _NOTE, {"format": 1, "cut": True, "after": cut.after, "views": sorted(views)})
     return _read(data, folder)
 
 
@@ -285,7 +293,7 @@ def _read(data: DataSet, folder: Path) -> DataSet:
                 raise errors.DataChanged(f"{folder} holds {len(rows)} rows of the {split} split, not {len(samples)}")
             seen[split] = replace(on_features(samples, MappedReader(rows), Normalisation()), one_scale=False)
     augmented: dict[str, tuple[MappedReader, ...]] = {}
-    for name in json.loads((folder / _NOTE).read_text(encoding="utf-8"))["views"]:
+    for name in read_record(folder / _NOTE)["views"]:
         if name not in _SPLITS:
             kind = name.removeprefix("train-").rpartition("-")[0]
             augmented[kind] = (*augmented.get(kind, ()), MappedReader(arrays.read(folder / f"{name}.npy")))

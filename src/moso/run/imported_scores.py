@@ -31,7 +31,7 @@ from moso.results.selections import Selection, all_selections, read_selection, w
 from moso.run.computed_scores import write_view
 from moso.run.job import Job
 from moso.scores import Hard, Score
-from moso.selection import Selector, kept_count
+from moso.selection import Kept, Selector, kept_count
 from moso.settings import Settings
 
 Pair = tuple[str, str | None]
@@ -133,7 +133,7 @@ def import_list(job: Job, name: str, path: Path) -> tuple[ResolvedMethod, float]
                 f"{job.directory} has another list of the name {name!r} already; give this list another name"
             )
     for seed in job.configuration.all_seeds():
-        write_selection(job.directory.root, Selection(name, LISTED, ratio, seed), train.ids, kept)
+        write_selection(job.directory.root, Selection(name, LISTED, ratio, seed), train.ids, Kept(kept))
     write_selections_view(job.directory.root)
     return listed(name), ratio
 

@@ -5,20 +5,24 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 from torch import nn
 
-from moso.evaluation.baselines import FEWER_STEPS, RS2, FreshSubsets
+from moso.evaluation.baselines import FEWER_STEPS, INFOBATCH, RS2, FreshSubsets
+from moso.evaluation.matching import matched_recipe
 from moso.evaluation.metrics import measured
 from moso.evaluation.standings import RetrainingRow
-from moso.files import clear_away, write_json
+from moso.files import clear_away, write_record
 from moso.progress import Progress
 from moso.results.retrainings import Retraining, retraining_path
-from moso.results.selections import read_selection
+from moso.results.selections import read_kept
 from moso.run.job import Job
 from moso.run.pieces import Piece
 from moso.run.training import checkpoints
-from moso.selection import kept_count
+from moso.selection import Kept, kept_count
 from moso.tasks.metric import ACCURACY
-from moso.training.loop import StepPlan, TrainingData, train
+from moso.training.loop import Callback, StepPlan, TrainingData, train
+from moso.training.recipe import TrainingRecipe
 from moso.training.recording import ShowProgress
+from moso.training.soft_pruning import SoftPrunedPlan, SoftPruning
+from moso.training.weighted_losses import WeighLosses
 
 
 @dataclass(frozen=True)
@@ -43,19 +47,25 @@ class Retrain(Piece):
         """Train and test, unless the result is on disk."""
         if self.is_complete(job):
             return
-        own, recipe = self.retraining, job.configuration.retraining
+        own = self.retraining
+        recipe = matched_recipe(job.configuration.retraining, own.match, own.ratio)
         everything = job.training_data(recipe, np.arange(len(job.data.train)), own.seed, proof=True)
-        data, samples = _retraining_data(job, own, everything)
-        total = recipe.epochs * everything.steps_per_epoch(recipe.batch_size) if own.match == "steps" else None
-        if own.method == FEWER_STEPS:
-            total = recipe.epochs * -(-kept_count(len(job.data.train), own.ratio) // recipe.batch_size)
+        kept = _kept(job, own)
+        data, samples = _retraining_data(own, everything, kept)
+        plan = _plan(job, own, recipe, data, everything)
+        softly = [plan.pruning] if isinstance(plan, SoftPrunedPlan) else []
         model = job.model(own.seed, network=own.network)
         position = job.directory.root / "state" / f"retrain-{self.name}" / "position.safetensors"
+        callbacks: list[Callback] = [*softly, checkpoints(job, position, "evaluate", self.name), ShowProgress(progress)]
+        weighted = {}
+        if kept is not None and kept.weights is not None:
+            weighted = {"weighted": True}
+            callbacks.append(WeighLosses(kept.positions, kept.weights, job.runtime.team.share))
         history = train(
             model,
-            StepPlan(data, recipe, own.seed, total),
+            plan,
             loss=job.loss,
-            callbacks=[checkpoints(job, position, "evaluate", self.name), ShowProgress(progress)],
+            callbacks=callbacks,
             loader_workers=job.runtime.loader_workers,
             label=f"retraining {own.title()}, seed {own.seed}",
             team=job.runtime.team,
@@ -63,8 +73,23 @@ class Retrain(Piece):
         if not job.runtime.team.leads:
             return
         path, result = retraining_path(job.directory.root, own), _tested(job, model)
-        write_json(path, {**asdict(own), "samples": samples, **result, "loss": history.loss})
+        made = {"updates": plan.total}
+        for pruning in softly:
+            made |= {"passes": pruning.passes, "visits": pruning.visits}
+        write_record(path, {**asdict(own), "samples": samples, **weighted, **made, **result, "loss": history.loss})
         clear_away(position.parent)
+
+
+def _plan(job: Job, own: Retraining, recipe: TrainingRecipe, data: TrainingData, everything: TrainingData) -> StepPlan:
+    """Return the steps of a retraining: the recipe's epochs, or the number of updates that it is compared at."""
+    if own.match == "steps":
+        total = recipe.epochs * everything.steps_per_epoch(recipe.batch_size)
+    else:
+        total = recipe.epochs * -(-kept_count(len(everything.positions), own.ratio) // recipe.batch_size)
+    if own.method == INFOBATCH:
+        pruning = SoftPruning(len(job.data.train), job.runtime.team)
+        return SoftPrunedPlan(data, recipe, own.seed, total, pruning=pruning)
+    return StepPlan(data, recipe, own.seed, total if own.match == "steps" or own.method == FEWER_STEPS else None)
 
 
 def _tested(job: Job, model: nn.Module) -> RetrainingRow:
@@ -87,12 +112,19 @@ def _tested(job: Job, model: nn.Module) -> RetrainingRow:
     return {**found, "class_correct": correct, "class_count": np.bincount(test.labels, minlength=classes).tolist()}
 
 
-def _retraining_data(job: Job, retraining: Retraining, everything: TrainingData) -> tuple[TrainingData, int]:
+def _kept(job: Job, retraining: Retraining) -> Kept | None:
+    """Return the samples that the selection of a retraining keeps; None for all data and for baselines."""
+    if retraining.is_full_data or retraining.is_baseline:
+        return None
+    return read_kept(job.directory.root, retraining.selection())
+
+
+def _retraining_data(retraining: Retraining, everything: TrainingData, kept: Kept | None) -> tuple[TrainingData, int]:
     """Return the training data of a retraining and its number of samples per epoch."""
-    if retraining.is_full_data or retraining.method == FEWER_STEPS:
+    if kept is not None:
+        return replace(everything, positions=kept.positions), len(kept)
+    if retraining.is_full_data or retraining.method in (FEWER_STEPS, INFOBATCH):
         return everything, len(everything.positions)
-    if retraining.method == RS2:
-        size = kept_count(len(everything.positions), retraining.ratio)
-        return FreshSubsets(everything.view, everything.positions, everything.keys, size), size
-    kept = np.flatnonzero(read_selection(job.directory.root, retraining.selection()))
-    return replace(everything, positions=kept), len(kept)
+    assert retraining.method == RS2, "every other baseline trains on all data"
+    size = kept_count(len(everything.positions), retraining.ratio)
+    return FreshSubsets(everything.view, everything.positions, everything.keys, size), size

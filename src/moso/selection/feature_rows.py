@@ -93,15 +93,18 @@ class Features:
             total += rows.sum(axis=0, dtype=np.float64)
         return np.asarray(total / len(self))
 
-    def check_finite(self) -> None:
-        """Check that all features are finite, because NaN and infinity have no distances.
+    def check_finite(self, name: str = "features") -> None:
+        """Check that all numbers are finite, because NaN and infinity have no distances.
+
+        Args:
+            name: What the rows are, for the message.
 
         Raises:
-            ValuesNotFinite: A feature is NaN or infinite.
+            ValuesNotFinite: A number is NaN or infinite.
         """
         for start, rows in self.chunks():
             finite = np.isfinite(rows).all(axis=1)
             if not finite.all():
                 raise errors.ValuesNotFinite(
-                    f"the features of sample {start + int(np.argmin(finite))} are not all finite numbers"
+                    f"the {name} of sample {start + int(np.argmin(finite))} are not all finite numbers"
                 )

@@ -58,6 +58,20 @@ def nearest(features: Features, count: int, metric: Metric = "euclidean", exact:
     return where, np.sqrt(squared) if metric == "euclidean" else 1 - squared / 2
 
 
+def nearest_cells(features: Features) -> NDArray[np.int64]:
+    """Return the number of the k-means cell of each sample, shape ``[samples]``; cells have about `CELL` samples.
+
+    Raises:
+        PackageMissing: faiss is not installed.
+    """
+    faiss = _import_faiss()
+    centroids = _centroids(faiss, features, "euclidean")
+    found = np.empty(len(features), dtype=np.int64)
+    for start, rows in features.chunks():
+        found[start : start + len(rows)] = faiss.knn(rows, centroids, 1)[1][:, 0]
+    return found
+
+
 def _scaled(rows: Rows, metric: Metric) -> Rows:
     """Return the rows unchanged, or for ``"cosine"`` scaled to norm 1: squared distances are then 2 - 2 cosine."""
     return rows if metric == "euclidean" else unit_rows(rows)

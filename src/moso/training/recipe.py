@@ -30,7 +30,7 @@ from moso.training.optimizers.registry import find_rule, rules
 
 Schedule = Literal["cosine", "multi-step", "one-cycle", "constant"]
 Precision = Literal["float32", "bfloat16", "float16"]
-Match = Literal["epochs", "steps"]
+Match = Literal["epochs", "steps", "batches"]
 Kind = TypeVar("Kind", bound=BaseModel)
 
 
@@ -153,7 +153,8 @@ class Recipe(BaseModel):
     name: str = Field(description="what it is called")
     description: str = Field(description="what it is for and where it comes from")
     match: Match = Field(
-        description="what retraining on less data keeps equal to training on all of it: epochs, or optimiser steps"
+        description="what retraining on less data keeps equal to training on all of it: epochs, optimiser steps, or "
+        "epochs in smaller batches (batches)"
     )
     surrogate: TrainingRecipe = Field(description="the training that leaves the trajectory")
     retraining: TrainingRecipe = Field(description="the training that measures what the kept samples are worth")

@@ -9,6 +9,7 @@ from pydantic.fields import FieldInfo
 from moso import errors
 from moso.cli.options.flags import Flags, Keeps, flag, option
 from moso.cli.options.panels import NETWORK, PROOF, SCORING
+from moso.code_trust import allow_code, note_names
 from moso.configuration.fields import GROUPS, title_of
 
 if TYPE_CHECKING:
@@ -30,18 +31,20 @@ _REPEATED = {
     "ratios": "--ratio",
     "baselines": "--baseline",
     "settings": "--setting",
+    "match": "--match",
 }
 # Help where the command line knows more than the setting: several values, a default that depends on others.
 _HELP = {
     "methods": "pruning method (see `moso methods`); may be repeated, 'all' for every possible one",
     "selectors": "how samples are chosen by score; may be repeated [default: each method's own]",
-    "baselines": "baseline of equal cost to retrain: rs2, full-fewer-steps; may be repeated",
+    "baselines": "baseline of equal cost to retrain: rs2, infobatch, full-fewer-steps; may be repeated",
     "device": "cpu, cuda, cuda:1 or mps [default: cuda or mps if there is one, else cpu]",
-    "match": "what retraining on fewer samples keeps equal: epochs or steps [default: as the recipe says]",
+    "match": "what retraining on fewer samples keeps equal: epochs, steps, or epochs in smaller batches (batches); "
+    "may be repeated, for tables side by side [default: as the recipe says]",
     "model": "network of the surrogates (see `moso models`) [default: convnet; bag for texts, mlp-w32 for regression]",
     "retrain_model": "network of the retrainings [default: that of the surrogates]",
     "retrain_recipe": "recipe of the retrainings [default: --recipe; with --prove network one that fits the network]",
-    "task": "what is learned: classification, regression or multi-label [default: as the data says]",
+    "task": "what is learned: classification, regression, multi-label, causal-lm, masked-lm [default: as the data says]",
     "recipe": "training recipe: a name, or a TOML file of your own [default: one that fits the data]",
     "class_mix": "mix of classes that is kept: equal (balanced) or as-is (proportional) [default: as-is if the largest "
     "class has more than 1.5 times the samples of the smallest, else equal]",
@@ -57,9 +60,9 @@ _SHORTCUTS: dict[str, tuple[type, str]] = {
 }
 _OF_SCORES: dict[str, tuple[type, str]] = {
     "memorization_subsets": (int, "memorization: networks to train on random subsets of 70 %, 4 or more [default: 0]"),
-    "out_of_sample": (bool, "scores by surrogates that did not see the sample (el2n, entropy, margin, ddd, ...)"),
+    "out_of_sample": (bool, "scores by surrogates that did not see the sample (el2n, entropy, margin, ddd and others)"),
 }
-_NOT_FLAGS = {"format", "by_class"}
+_NOT_FLAGS = {"format", "by_class", "also_match"}
 
 
 # What `--quick` asks for unless other flags or a file say otherwise: one choice, one ratio, one seed.
@@ -153,6 +156,7 @@ def configuration_from(
         MosoError: A setting is unknown or invalid.
     """
     from moso.configuration.configuration import Configuration, read_toml
+    from moso.configuration.network_settings import network_names
     from moso.configuration.resolved_method import read_settings
 
     given: dict[str, Any] = {}
@@ -160,6 +164,8 @@ def configuration_from(
         if file.is_dir():
             raise errors.FileUnreadable(f"{file} is a directory; give its run.toml, or --out {file} to go on with it")
         given = read_toml(file)
+        note_names(network_names(given), file)
+    allow_code(network_names(settings))
     out = given.pop("out", None)
     merged = {**(defaults or {}), **given, **settings}
     if "settings" in given and "settings" in settings:
@@ -167,6 +173,8 @@ def configuration_from(
     for name in ("dataset", "labels", "embedding", "weights", "embed"):
         if isinstance(merged.get(name), str):
             merged[name] = whole_path(merged[name])
+    if str(merged.get("model", "")).startswith("hf:"):
+        merged["model"] = whole_path(merged["model"])
     return Configuration.resolve(merged), None if out is None else str(out)
 
 

@@ -51,6 +51,11 @@ class ExecutorOptions(Flags):
         option("--gpus-per-partition", panel=PLACE, min=0, help="ray: GPUs per piece [default: 1 on --device cuda]"),
     ] = None
 
+    trust: Annotated[
+        bool,
+        option("--trust", panel=PLACE, help="run code that a file names (package.module:factory), see SECURITY.md"),
+    ] = False
+
     def __post_init__(self) -> None:
         """Check the flags.
 

@@ -22,7 +22,7 @@ from moso.data.sources import (
 from moso.data.sources.source import Opened, Request, Source
 from moso.errors import unknown_name
 from moso.registry import Registry
-from moso.tasks import Classification, Regression, Task
+from moso.tasks import TASKS, Classification, LanguageModelling, Regression, Task
 
 SOURCES = Registry(
     "data set",
@@ -67,6 +67,10 @@ def open_source(name: str, resize: int | None, memory_limit: int, task: str = ""
     scheme, _, location = name.partition(":")
     source = SOURCES.find(scheme)
     if source is not None:
+        if isinstance(TASKS.find(task), LanguageModelling) and source.name != text.SOURCE.name:
+            raise errors.SettingsConflict(
+                f"task {task!r} is for texts, and {name} holds none that it reads; give text:FILE, or leave --task out"
+            )
         train, test = source.open(Request(location, resize, memory_limit, task))
         if task and train.task.name != task:
             raise errors.SettingsConflict(f"{name} is for task {train.task.name!r}, not {task!r}; leave --task out")

@@ -26,8 +26,9 @@ from moso.tasks.classification import check_labels
 from moso.tasks.task import Answers
 
 LABEL_NAMES = ("label", "labels", "target", "fine_label")
-# Columns that number the rows; a network must not learn from them.
-_ROW_NAMES = ("id", "index", "__index_level_0__")
+WEIGHT_NAME = "sample_weight"  # the column of weights in an export
+# Columns that number or weigh the rows; a network must not learn from them.
+_ROW_NAMES = ("id", "index", "__index_level_0__", WEIGHT_NAME)
 
 
 @dataclass(frozen=True)

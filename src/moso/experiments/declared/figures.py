@@ -17,6 +17,7 @@ from moso.experiments.declared.presets import (
     CROSS,
     FAITHFUL,
     FEATURES,
+    FINE_TUNED,
     FITTED,
     FROM_FEATURES,
     HEADS,
@@ -165,6 +166,26 @@ CHOSEN_ON_FEATURES = Experiment(
                 (*RANDOM, *MOSO, CROSS, COVERED, Contender("herding")),
                 CPU_RATIOS,
                 CPU_MORE_SEEDS,
+                all_data=False,
+            ),
+        ),
+    },
+)
+
+FINE_TUNING = Experiment(
+    "fine-tuning",
+    "beyond the paper",
+    "scored with a head on features of a pretrained network, which is then fine-tuned whole, CIFAR-100",
+    "Not in the paper: does what a linear head finds worth keeping serve the whole network, too?",
+    "ratios",
+    {
+        "features": (
+            Arm(
+                "cifar100-10k",
+                FINE_TUNED,
+                (BALANCED, Contender("moso-rank"), CROSS, Contender("herding")),
+                (0.8,),
+                CPU_SEEDS,
                 all_data=False,
             ),
         ),

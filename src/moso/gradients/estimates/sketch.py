@@ -64,7 +64,7 @@ def sketches(point: Point, batches: Batches, *, numbers: int = NUMBERS, seed: in
         torch.Size([3, 60])
     """
     names = list(point.trained)
-    parts = _swept(point, batches, _projections(point, numbers, seed))
+    parts = _swept(point, batches, projections_of(point, numbers, seed))
     return torch.cat([torch.cat([part[name] for name in names], 1) for part in parts])
 
 
@@ -93,7 +93,7 @@ def sketched_time_step(
         (1, 2)
     """
     groups = point.checked_groups(groups)
-    parts = _swept(point, batches, _projections(point, numbers, seed))
+    parts = _swept(point, batches, projections_of(point, numbers, seed))
     count = sum(len(next(iter(part.values()))) for part in parts)
     terms = np.zeros((2, len(groups), count))
     for number, group in enumerate(groups):
@@ -105,7 +105,12 @@ def sketched_time_step(
     return TimeStep({}, terms[0], terms[1])
 
 
-def _projections(point: Point, numbers: int, seed: int) -> dict[str, Projection]:
+def projections_of(point: Point, numbers: int, seed: int) -> dict[str, Projection]:
+    """Return the projection of every parameter, `numbers` numbers in all at most.
+
+    Raises:
+        SettingInvalid: `numbers` is smaller than the number of parameters.
+    """
     if numbers < len(point.trained):
         raise errors.SettingInvalid(
             f"a sketch of {numbers} numbers is too small for {len(point.trained)} parameters; it needs one each"

@@ -1,6 +1,7 @@
 """A comparison as files in its run: `compare/` has tables for people and programs, and plots.
 
-comparison.csv, .parquet    one row per method, selector and ratio, with paired differences
+comparison.csv, .parquet,   one row per method, selector, ratio and what retraining keeps equal, with paired differences
+comparison.json
 overlap.csv                 ratio, two methods, Jaccard's index of what they keep
 correlations.csv            two scores, Spearman's rank correlation
 tolerance.csv               how much each method can remove
@@ -18,9 +19,10 @@ import pyarrow as pa
 
 from moso.analysis.comparison import Comparison
 from moso.analysis.wording import data_name, percent
+from moso.evaluation.matching import match_words
 from moso.evaluation.paired import PairedDifference
 from moso.evaluation.summary import FULL
-from moso.files import replacing, write_csv, write_table, write_text
+from moso.files import replacing, write_csv, write_json, write_table, write_text
 from moso.report.comparison.compare_plots import differences_figure, likeness_figure, reached_figure
 from moso.report.plots import accuracy_figure, png
 from moso.report.text_table import TextTable
@@ -40,6 +42,7 @@ def write_comparison(run: Run, comparison: Comparison, texts: Sequence[TextTable
     rows = table_rows(comparison)
     write_table(folder / "comparison.parquet", pa.Table.from_pylist(rows, schema=_SCHEMA))
     write_csv(folder / "comparison.csv", _SCHEMA.names, ([row[name] for name in _SCHEMA.names] for row in rows))
+    write_json(folder / "comparison.json", rows)
     overlap = ((ratio, *pair) for ratio, likeness in comparison.overlap.items() for pair in likeness.pairs())
     write_csv(folder / "overlap.csv", ("ratio", "first", "second", "jaccard"), overlap)
     pairs = comparison.correlations.pairs() if comparison.correlations is not None else []
@@ -66,7 +69,7 @@ def write_comparison(run: Run, comparison: Comparison, texts: Sequence[TextTable
     head = (
         f"# Methods compared on {data_name(c.dataset)}\n\n{comparison.samples:,} training samples, network {network}, "
     )
-    head += f"recipe {c.recipe}, retraining on less gets equal {c.match}.\n\n"
+    head += f"recipe {c.recipe}, retraining on less gets {match_words(c.match)}.\n\n"
     write_text(folder / "comparison.md", head + "\n".join(text.markdown() for text in texts))
     for name, figure in figures(comparison).items():
         with replacing(folder / name) as temporary:
@@ -86,15 +89,18 @@ _SCHEMA = pa.schema(
         ("random_selector", pa.string()),
         *((f"against_random{end}", pa.float64()) for end in ("", "_low", "_high")),
         *((f"against_all_data{end}", pa.float64()) for end in ("", "_low", "_high")),
+        ("match", pa.string()),
     ]
 )
 
 
 def table_rows(comparison: Comparison) -> list[dict[str, Any]]:
-    """Return one row per method, selector and ratio; None for values that were not measured."""
+    """Return one row per method, selector, ratio and match; None for values that were not measured."""
     found = []
-    for row in comparison.rows:
+    for match, row in ((match, row) for match, rows in comparison.by_match.items() for row in rows):
         entry, line = row.entry, row.entry.line
+        if entry.method == FULL and match != comparison.match:
+            continue  # the same training under every match
         found.append(
             {
                 "method": entry.method,
@@ -110,6 +116,7 @@ def table_rows(comparison: Comparison) -> list[dict[str, Any]]:
                 "random_selector": None if row.random is None else row.random.selector,
                 **_columns("against_random", row.against_random),
                 **_columns("against_all_data", row.against_full),
+                "match": match,
             }
         )
     return found

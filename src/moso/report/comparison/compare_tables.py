@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from moso.analysis.comparison import Comparison
 from moso.analysis.wording import SEVERAL, count_of, duration, percent
+from moso.evaluation.matching import match_words
 from moso.evaluation.overlap import Likeness, jaccard_by_chance
 from moso.evaluation.standings import Row
 from moso.evaluation.summary import FULL
@@ -29,7 +30,7 @@ def main_tables(comparison: Comparison) -> list[TextTable]:
 
 
 def _standing(comparison: Comparison) -> list[TextTable]:
-    found = [reached(comparison)]
+    found = [reached(comparison), *([side_by_side(comparison)] if comparison.others else [])]
     if any(row.against_random is not None for row in comparison.rows):
         found.append(against_random(comparison))
     if comparison.reaches:
@@ -67,8 +68,31 @@ def reached(comparison: Comparison) -> TextTable:
     seeds = count_of(counts[-1], "seed") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
     spread = "one seed" if counts[-1] == 1 else f"mean ± standard deviation of {seeds}"
     better = "" if measure.better == "higher" else "; lower is better"
-    note = f"{spread[0].upper()}{spread[1:]}{better}."
+    note = " ".join([f"{spread[0].upper()}{spread[1:]}{better}.", *(f"{one}." for one in comparison.made)])
     return TextTable(f"test {measure.heading}", _columns(ratios), rows, note)
+
+
+def side_by_side(comparison: Comparison) -> TextTable:
+    """Return the table of each method at each ratio under everything that retrainings keep equal."""
+    by_match = {match: _by_name(rows) for match, rows in comparison.by_match.items()}
+    cells = [(ratio, match) for ratio in comparison.ratios for match in by_match]
+    names = dict.fromkeys(name for own in by_match.values() for name in own)
+    rows = [[name, *(_with_gain(by_match[match].get(name, {}).get(ratio)) for ratio, match in cells)] for name in names]
+    said = "; ".join(f"{match}: {match_words(match)}" for match in by_match)
+    note = (
+        f"Means over seeds, in brackets the difference to the better random selection under the same. {said}. "
+        "The first is that of all other tables."
+    )
+    columns = ["share removed", *(f"{percent(ratio)}, {match}" for ratio, match in cells)]
+    return TextTable(f"test {comparison.measure.heading} by what retraining keeps equal", columns, rows, note)
+
+
+def _with_gain(row: Row | None) -> str:
+    if row is None:
+        return ""
+    digits = 1 if row.entry.measure.unit == "%" else 3
+    mean = f"{row.entry.line.mean:.{digits}f}"
+    return mean if row.against_random is None else f"{mean} ({row.against_random.value:+.{digits}f})"
 
 
 def against_random(comparison: Comparison) -> TextTable:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from moso.analysis.wording import count_of, duration
+from moso.evaluation.matching import match_words
 from moso.experiments.cells import Cell, cells_of
 from moso.experiments.declaration import PRESETS, Arm, Experiment, Grid
 from moso.experiments.exact_cells import exact_cells
@@ -153,7 +154,7 @@ def _recipes(cells: Sequence[Cell]) -> list[str]:
         name = f"{cell.arm.name}: " if cell.arm.name else ""
         found[
             f"{name}{cell.arm.data}{noise}{held_out}; network {c.model}{network}; recipe `{c.recipe}`, "
-            f"{c.surrogate.epochs} surrogate and {c.retraining.epochs} retraining epochs, equal {c.match}; "
+            f"{c.surrogate.epochs} surrogate and {c.retraining.epochs} retraining epochs, {match_words(c.match)}; "
             f"{count_of(c.partitions, 'partition')}, {c.time_steps} {c.sampling} time steps{seen}"
         ] = None
     return list(found)

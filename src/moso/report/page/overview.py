@@ -7,6 +7,7 @@ from moso.analysis.costs import costs
 from moso.analysis.verdict import allowed_loss, verdict_of
 from moso.analysis.wording import SEVERAL, count_of, data_name, duration, percent
 from moso.configuration import Configuration
+from moso.evaluation.matching import match_words
 from moso.evaluation.paired import Verdict
 from moso.evaluation.standings import RANDOM, Row, is_method
 from moso.evaluation.summary import FULL, Line
@@ -47,7 +48,10 @@ def accuracy(run: Run, rows: Sequence[Line], best: Sequence[Row]) -> dict[str, A
     title = measure.title[0].upper() + measure.title[1:]
     better = "" if measure.better == "higher" else "; lower is better"
     what = f"{title} on the test data{' in %' if measure.unit == '%' else ''}, {of_seeds}{better}."
-    how = f"Network {c.retrained_network}, recipe {c.recipe}; every retraining gets equal {c.match}."
+    how = f"Network {c.retrained_network}, recipe {c.recipe}; every retraining gets {match_words(c.match)}."
+    if c.also_match:
+        others = " and ".join(map(match_words, c.also_match))
+        how += f" Retrainings with {others} are in the tables of moso compare."
     pairs = dict.fromkeys((row.method, row.selector) for row in rows if row.method != FULL)
     keys = {(cell["method"], cell["selector"]): cell["key"] for cell in with_unique_names(run.evaluation())}
     full = next((row for row in rows if row.method == FULL), None)
@@ -162,7 +166,7 @@ def cost(run: Run, in_vain: Mapping[float, str]) -> dict[str, Any] | None:
         "sentence": sentence,
         "pruning": spent.surrogates + spent.scoring,
         "training": [[ratio, seconds] for ratio, seconds in spent.retraining.items()],
-        "equal": run.configuration.match,
+        "equal": match_words(run.configuration.match).removeprefix("equal "),
         "rows": rows,
     }
 

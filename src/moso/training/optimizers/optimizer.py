@@ -6,6 +6,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from moso import errors
+from moso.evidence.moments import AdamRule, Moments
+from moso.training.optimizers.adam import FIRST, SECOND
 from moso.training.optimizers.descent import Slots, descend
 from moso.training.optimizers.parameter_rates import rate_factors
 from moso.training.optimizers.registry import find_rule
@@ -77,6 +80,22 @@ class Optimizer:
             self.slots[slot] |= values
         self.counts |= {name: self.counts.get(name, 0) + 1 for name in moved}
         self.moved = bool(moved)
+
+    def moments(self) -> Moments:
+        """Return copies of the moments after the last update; plain descent has none."""
+        if SECOND not in self.slots:
+            if self.rule.name != "sgd":
+                raise errors.SettingsConflict(
+                    f"the moments of optimizer {self.rule.name!r} are not known; use adamw or sgd"
+                )
+            return Moments()
+        own, found = self.settings, Moments({}, {}, {})
+        for name, parameter in self.parameters.items():
+            count = self.counts.get(name, 0)
+            found.rules[name] = AdamRule(own.momentum, own.beta2, own.epsilon, count)
+            for part, slot in ((found.first, FIRST), (found.second, SECOND)):
+                part[name] = self.slots[slot].get(name, torch.zeros_like(parameter)).detach().clone()
+        return found
 
     def state(self) -> dict[str, dict[str, torch.Tensor]]:
         """Return what the next update reads, `{index of the parameter: {slot: tensor}}`."""

@@ -73,10 +73,11 @@ def _compare(
     from moso.evaluation.baselines import BASELINES
     from moso.report.page.page import write_report
     from moso.results.reading import Run
-    from moso.run.stages import check_own
+    from moso.run.stages import check_measurable, check_own
     from moso.run.stages import compare as carry_out
 
     job = new_job(file, out, options, settings, {"baselines": list(BASELINES)}, dry_run)
+    check_measurable(job)
     check_own(job, *own)
     if dry_run:
         print_plan(job, options.worker_count(job.configuration))

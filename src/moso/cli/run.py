@@ -44,7 +44,8 @@ def run(
         train_stage(job, executor)
         score_stage(job, executor)
         select_stage(job)
-        evaluate_stage(job, executor)
+        if job.task.has_answers:
+            evaluate_stage(job, executor)
         write_report(Run(job.directory))
     if not options.quiet:
         print_summary(job)

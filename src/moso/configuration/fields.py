@@ -29,7 +29,9 @@ class DataFields(BaseModel):
         6.0, ge=0, description="GiB of decoded images held in memory; beyond that, images stay encoded"
     )
     test_share: float = Field(0.2, gt=0, lt=1, description="share held out for testing if the data has no test split")
-    task: str = Field("classification", description="what is learned: classification, regression or multi-label")
+    task: str = Field(
+        "classification", description="what is learned: classification, regression, multi-label; unlabelled for nothing"
+    )
     by_class: bool = Field(True, description="whether samples have classes, so that selections can be balanced")
 
 
@@ -108,7 +110,12 @@ class ScoringFields(BaseModel):
     )
     embedding: str = Field(
         "trained",
-        description="features for ssp: trained (without labels), inputs (as they are), FILE.npy, .parquet, timm:NAME",
+        description="embedding without labels (ssp, zcore): trained, inputs (as they are), FILE.npy, .parquet, "
+        "timm:NAME",
+    )
+    features: Literal["reference", "embedding"] = Field(
+        "reference",
+        description="features that samples are compared by: of the reference network, or the embedding without labels",
     )
 
 

@@ -85,7 +85,7 @@ def select(
         selector = "top" if labels is None else "balanced"
     chosen = find_selector(selector) if isinstance(selector, str) else selector
     _check_positions(keep)
-    resolved = chosen.resolved({**(settings or {}), **more_settings})
+    resolved = chosen.fitting({**(settings or {}), **more_settings}, labels is not None)
     tables = {"features": features, "influences": influences, **(evidence or {})}
     given = {"scores": scores, "labels": labels, "probability": probability, **tables}
     given |= {"class-error": class_error, "hard": hard}

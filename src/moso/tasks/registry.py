@@ -12,8 +12,9 @@ from moso.tasks.multi_label import MultiLabel
 from moso.tasks.own import OwnTask
 from moso.tasks.regression import Regression
 from moso.tasks.task import Loss, Task, TaskNote
+from moso.tasks.unlabelled import Unlabelled
 
-TASKS = Registry("task", Task, "moso.tasks", (Classification(), Regression(), MultiLabel()))  # type: ignore[type-abstract]
+TASKS = Registry("task", Task, "moso.tasks", (Classification(), Regression(), MultiLabel(), Unlabelled()))  # type: ignore[type-abstract]
 
 
 def find_task(name: str) -> Task:

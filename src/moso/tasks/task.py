@@ -64,6 +64,7 @@ class Task(ABC):
         answers_are_normalised: Whether networks meet answers normalised with statistics of the training split.
         answers_survive_crops: Whether an answer stays right when its picture is cropped or mirrored; a mask does not.
         answers_are_read: Whether answers are read as a column; otherwise only the loss looks at them, inside samples.
+        has_answers: Whether samples have answers at all; without them nothing is retrained or measured.
         counted_as: Singular and plural of what a network predicts, for display.
         classes: Names of the classes that samples belong to, by index; empty if there are no classes.
         width: Number of numbers per answer, or shape of a network's output; 0 if an answer is a class.
@@ -76,6 +77,7 @@ class Task(ABC):
     answers_are_normalised: ClassVar[bool] = False
     answers_survive_crops: ClassVar[bool] = True
     answers_are_read: ClassVar[bool] = True
+    has_answers: ClassVar[bool] = True
     counted_as: ClassVar[tuple[str, str]] = ("output", "outputs")
 
     classes: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,13 @@ from moso.configuration.fields import (
     ScoringFields,
     SelectionFields,
 )
+from moso.configuration.label_free import label_problem, settle_features
 from moso.configuration.network_settings import check_networks, fitting_networks, retraining_recipe
 from moso.configuration.resolved_method import ResolvedMethod, all_needs, read_settings, resolve_method
-from moso.data.sources.registry import expected_task, has_vectors
+from moso.data.sources.registry import expected_task
 from moso.errors import unknown_name
 from moso.evaluation.baselines import BASELINES, FEWER_STEPS
 from moso.evidence.estimators import IN_RUN
-from moso.evidence_kinds.label_free_embedding import INPUTS
 from moso.evidence_kinds.registry import about_classes, needed_kinds
 from moso.methods import Method, find_method, methods
 from moso.methods.auto import AUTO, CHOSEN
@@ -101,8 +102,7 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
         _settle_task(values, dataset)
         model, recipe = fitting_networks(values, dataset)
         values.setdefault("model", model)
-        if has_vectors(dataset) or values.get("embed"):
-            values.setdefault("embedding", INPUTS)
+        settle_features(values, dataset)
         # A file with a format was written by a run and holds its whole recipe; the named recipe may have changed since.
         named = None if "format" in values else load_recipe(str(values.setdefault("recipe", recipe)))
         for stage in ("surrogate", "retraining"):
@@ -270,7 +270,10 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
         own = find_method(method) if isinstance(method, str) else method
         if own.name == AUTO and selector in (None, CHOSEN, CHOSEN.name):
             return undecided(self)
-        return resolve_method(own, selector or self.selector_of(own), self.settings, self.min_per_class, score)
+        found = resolve_method(
+            own, selector or self.selector_of(own), self.settings, self.min_per_class, score, by_class=self.by_class
+        )
+        return replace(found, features=self.features)
 
     def choices(self) -> list[ResolvedMethod]:
         """Return the pairs of this run, resolved."""
@@ -288,6 +291,9 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
                 f"method {AUTO!r} tries candidates on partitions that no score has looked at, and finds the selector "
                 f"itself; use {LEAST_PARTITIONS} partitions or more, and no selector with it"
             )
+        unlabelled = label_problem(self, choice)
+        if unlabelled is not None:
+            return unlabelled
         if choice.min_per_class and not self.by_class:
             return "min_per_class counts samples of a class, but the samples have no classes"
         if choice.by_class() and not self.by_class:

@@ -34,7 +34,8 @@ class DataFields(BaseModel):
     test_share: float = Field(0.2, gt=0, lt=1, description="share held out for testing if the data has no test split")
     task: str = Field(
         "classification",
-        description="what is learned: classification, regression, multi-label, causal-lm or masked-lm",
+        description="what is learned: classification, regression, multi-label, causal-lm, masked-lm; unlabelled for "
+        "nothing",
     )
     max_tokens: int | None = Field(
         None, ge=2, description="texts: most tokens per sample; longer ones are cut off [default: 256]"
@@ -128,7 +129,12 @@ class ScoringFields(BaseModel):
     )
     embedding: str = Field(
         "trained",
-        description="features for ssp: trained (without labels), inputs (as they are), FILE.npy, .parquet, timm:NAME",
+        description="embedding without labels (ssp, zcore): trained, inputs (as they are), FILE.npy, .parquet, "
+        "timm:NAME",
+    )
+    features: Literal["reference", "embedding"] = Field(
+        "reference",
+        description="features that samples are compared by: of the reference network, or the embedding without labels",
     )
 
 

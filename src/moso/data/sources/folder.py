@@ -7,6 +7,9 @@
 
 Classes are the folder names of the training split in sorted order; a `words.txt` (`n01443537<TAB>goldfish, ...`) in
 PATH gives them their names. Ids are paths below the split's folder, with forward slashes, sorted.
+
+As unlabelled data, all images below `train/`, if there is such a folder, or else below PATH are samples, in whatever
+folders they lie; ids are paths below that folder.
 """
 
 import os
@@ -21,7 +24,8 @@ from moso.data.images import EncodedReader, Names, Paths
 from moso.data.samples import StoredSamples
 from moso.data.sources.flat_labels import read_flat_labels
 from moso.data.sources.source import Opened, Request, Source
-from moso.tasks import Classification
+from moso.tasks import Classification, Unlabelled
+from moso.tasks.task import unread
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 _TEST_FOLDERS = ("val", "validation", "test")
@@ -41,13 +45,16 @@ def open_folder(request: Request) -> Opened:
         raise errors.FileMissing(
             f"data set 'folder' needs a folder of images: {request.location or 'nothing'!r} is none"
         )
+    if request.task == Unlabelled.name:
+        return _all_images(root, request), None
     # A class may be called "train" (CIFAR-100 has one); a split's folder holds folders, a class's folder holds images.
     has_splits = bool(_subfolders(root / "train"))
     train_root = root / "train" if has_splits else root
     folders = _subfolders(train_root)
     if not folders:
         raise errors.DataEmpty(
-            f"{root} holds no class folders; expected train/CLASS/IMAGE and val/CLASS/IMAGE, or CLASS/IMAGE"
+            f"{root} holds no class folders; expected train/CLASS/IMAGE and val/CLASS/IMAGE, or CLASS/IMAGE; for "
+            "images without classes give --unlabelled"
         )
     ids = _images_by_class(train_root, folders)
     classes = _class_names(root, folders)
@@ -59,6 +66,19 @@ def open_folder(request: Request) -> Opened:
             ids, own_folders = _test_images(root, name, folders)
             return train, _samples(root / name, ids, own_folders, folders, classes, request)
     return train, None
+
+
+def _all_images(root: Path, request: Request) -> StoredSamples:
+    """Return the images below a folder, or below its `train/`, without classes."""
+    root = root / "train" if (root / "train").is_dir() else root
+    ids = pa.array(sorted(_images_below(root, ".")), pa.string())
+    if not len(ids):
+        raise errors.DataEmpty(f"{root} holds no images ({', '.join(IMAGE_SUFFIXES)})")
+    return StoredSamples(ids, Unlabelled(), unread(len(ids)), _reader(root, ids, request))
+
+
+def _reader(root: Path, ids: pa.Array, request: Request) -> EncodedReader:
+    return EncodedReader.measured(Paths(root, ids), Names(ids, f"{root}/"), len(ids), request.resize)
 
 
 def _subfolders(folder: Path) -> list[str]:
@@ -144,8 +164,7 @@ def _samples(
     numbers = {folder: number for number, folder in enumerate(folders)}
     labels = np.array([numbers[folder] for folder in own_folders], dtype=np.int64)
     column = pa.array(ids)
-    reader = EncodedReader.measured(Paths(root, column), Names(column, f"{root}/"), len(ids), request.resize)
-    return StoredSamples(column, Classification(classes=classes), labels, reader)
+    return StoredSamples(column, Classification(classes=classes), labels, _reader(root, column, request))
 
 
 SOURCE = Source(
@@ -153,4 +172,5 @@ SOURCE = Source(
     "image files in class folders: train/ and val/, class folders alone, Tiny-ImageNet's own layout, or "
     "ImageNet-1K with a flat val/ and a label file",
     open_folder,
+    unlabelled=True,
 )

@@ -7,7 +7,8 @@ test files beside it are used; of any other file a test split is held out.
 The label is the column `label`, `labels`, `target` or `fine_label`; `PATH?label=coarse_label` names another,
 `?target=COLUMN` a number to predict instead, `?image=COLUMN` the image, `?features=COLUMN,COLUMN` the numbers to learn
 from. Class names come from the file's own description, or from a `classes.txt` beside it (`coarse_classes.txt` for
-`coarse_label`), or are numbers. Ids are row numbers over the shards in order.
+`coarse_label`), or are numbers. Ids are row numbers over the shards in order. Unlabelled data needs no label column;
+columns that are called like one are not read.
 """
 
 import json
@@ -58,6 +59,8 @@ def open_parquet(request: Request) -> Opened:
     described = description(schema)
     where = _where(train_files)
     columns = choose_columns(schema, options, described, where, request.task)
+    if not columns.task.has_answers:
+        return _samples(train_files, columns, None, request), None
     classes = class_names(described, columns.label) or _listed_classes(train_files[0].parent, columns.label)
     train = _samples(train_files, columns, classes, request)
     for files in test_candidates:
@@ -198,7 +201,7 @@ def _samples(files: Sequence[Path], columns: Columns, classes: Sequence[str] | N
         reader = mapped_numbers(
             files, columns.features, lambda rows: features_of(rows, columns.features, _where(files))
         )
-        answers = _read(files, [columns.label], request.memory_limit)
+        answers = _read(files, [columns.label or columns.features[0]], request.memory_limit)
         return numbered_samples(answers, columns, classes, _where(files), reader)
     table = _read(files, columns.all(), request.memory_limit)
     return table_samples(table, columns, classes, _where(files), request.resize)
@@ -210,4 +213,5 @@ SOURCE = Source(
     "train*.parquet and test*.parquet; options ?label=COLUMN&image=COLUMN&features=COLUMN,COLUMN, or ?target=COLUMN "
     "for a number to predict",
     open_parquet,
+    unlabelled=True,
 )

@@ -21,9 +21,9 @@ from moso.data.images import Column, EncodedReader, Names
 from moso.data.readers import Reader
 from moso.data.samples import StoredSamples
 from moso.errors import MosoError
-from moso.tasks import Classification, Regression, Task, find_task
+from moso.tasks import Classification, Regression, Task, Unlabelled, find_task
 from moso.tasks.classification import check_labels
-from moso.tasks.task import Answers
+from moso.tasks.task import Answers, unread
 
 LABEL_NAMES = ("label", "labels", "target", "fine_label")
 WEIGHT_NAME = "sample_weight"  # the column of weights in an export
@@ -41,8 +41,9 @@ class Columns:
     features: tuple[str, ...] = ()
 
     def all(self) -> list[str]:
-        """Return every column to be read."""
-        return [self.label, self.image] if self.image is not None else [self.label, *self.features]
+        """Return every column to be read; the label is empty where there is none."""
+        answers = [self.label] if self.label else []
+        return [*answers, self.image] if self.image is not None else [*answers, *self.features]
 
 
 def choose_columns(
@@ -94,6 +95,8 @@ def choose_answer(names: Sequence[str], options: Mapping[str, str], where: str, 
         >>> column, task.name, choose_answer(["text", "target"], {}, "a.csv")[1].name
         ('price', 'regression', 'classification')
     """
+    if task == Unlabelled.name:
+        return "", Unlabelled()
     if "target" in options:
         return options["target"], find_task(task or Regression.name)
     label = options.get("label") or next((name for name in LABEL_NAMES if name in names), None)
@@ -150,7 +153,7 @@ def _feature_columns(schema: pa.Schema, label: str, described: Mapping[str, obje
             )
         features.append(field.name)
     if not features:
-        raise errors.ColumnMissing(f"{where} has no column to learn from beside the label {label!r}")
+        raise errors.ColumnMissing(f"{where} has no column to learn from{f' beside the label {label!r}' * bool(label)}")
     return tuple(features)
 
 
@@ -323,6 +326,8 @@ def numbered_samples(
 
 def _answers(table: pa.Table, columns: Columns, classes: Sequence[str] | None, where: str) -> tuple[Task, Answers]:
     """Return the task, which now knows its classes or width, and the answers."""
+    if not columns.task.has_answers:
+        return columns.task, unread(table.num_rows)
     column = table[columns.label]
     if columns.task.answers_are_classes:
         labels, names = read_label_column(column, classes, where)

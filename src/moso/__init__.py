@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from moso.evidence.moments import Moments, optimizer_moments
     from moso.evidence.recorder import Attachment
     from moso.gradients import Loss, Risk, SampleRisk
+    from moso.indexing import GradientIndex
     from moso.integrations.scikit_learn import MosoSelector
     from moso.methods import Method
     from moso.progress import Progress
@@ -59,6 +60,7 @@ _HOMES = {
     **dict.fromkeys(("Moments", "optimizer_moments"), "moso.evidence.moments"),
     "Attachment": "moso.evidence.recorder",
     **dict.fromkeys(("Loss", "Risk", "SampleRisk"), "moso.gradients"),
+    "GradientIndex": "moso.indexing",
     "MosoSelector": "moso.integrations.scikit_learn",
     "Method": "moso.methods",
     "Progress": "moso.progress",
@@ -92,6 +94,7 @@ __all__ = [
     "Configuration",
     "Dynamics",
     "Estimator",
+    "GradientIndex",
     "Keep",
     "Loss",
     "Manifest",

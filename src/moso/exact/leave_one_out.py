@@ -122,7 +122,8 @@ def exact_scores(
 
     def keep(step: Step) -> None:
         if step.number in kept:
-            points.append(TrajectoryPoint(step.number, (step.rate,), epoch=step.epoch, memory=whole.state(0)))
+            state, moments = whole.state(0), whole.moments(0)
+            points.append(TrajectoryPoint(step.number, (step.rate,), epoch=step.epoch, memory=state, moments=moments))
 
     run.train(whole, np.array([-1]), keep)
     before = run.losses(whole, view)[0]

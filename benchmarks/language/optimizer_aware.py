@@ -1,4 +1,4 @@
-"""Does knowing the optimiser rank samples better? Plain and optimizer-aware MoSo against exact leave-one-out under AdamW.
+"""Does knowing the optimiser rank samples better? Plain and optimizer-aware MoSo against exact leave-one-out, AdamW.
 
 For every seed a small network is trained with AdamW on some digits, once on all samples and once without each of them
 (Definition 1, `moso.exact`), in float64. The trajectory of the first training is scored twice. Spearman correlations

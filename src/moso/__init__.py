@@ -13,7 +13,7 @@ from moso.version import __version__
 
 if TYPE_CHECKING:
     from moso.analysis.verdict import Verdict
-    from moso.api import PruneConfig, Pruned, prune, score
+    from moso.api import PruneConfig, Pruned, SequenceData, TokenScores, prune, score, token_scores
     from moso.configuration import Configuration
     from moso.data import Samples, View
     from moso.data.views import Collate
@@ -50,7 +50,9 @@ if TYPE_CHECKING:
 # the command line that need no network do not load PyTorch.
 _HOMES = {
     "Verdict": "moso.analysis.verdict",
-    **dict.fromkeys(("PruneConfig", "Pruned", "prune", "score"), "moso.api"),
+    **dict.fromkeys(
+        ("PruneConfig", "Pruned", "SequenceData", "TokenScores", "prune", "score", "token_scores"), "moso.api"
+    ),
     "Configuration": "moso.configuration",
     **dict.fromkeys(("Samples", "View"), "moso.data"),
     "Collate": "moso.data.views",
@@ -119,7 +121,9 @@ __all__ = [
     "Score",
     "Selection",
     "Selector",
+    "SequenceData",
     "Task",
+    "TokenScores",
     "Trajectory",
     "TrajectoryPoint",
     "Verdict",
@@ -134,6 +138,7 @@ __all__ = [
     "select",
     "select_stream",
     "squared_error",
+    "token_scores",
 ]
 
 

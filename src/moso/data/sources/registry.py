@@ -134,6 +134,16 @@ def has_vectors(name: str) -> bool:
     return source is not None and source.vectors
 
 
+def may_have_texts(name: str) -> bool:
+    """Return whether inputs of the data set called `name` may be texts, judged by the name alone.
+
+    Example:
+        >>> may_have_texts("text:questions.tsv"), may_have_texts("digits")
+        (True, False)
+    """
+    return name.partition(":")[0] not in ("digits", "diabetes", "cifar10", "cifar100", "folder", "features")
+
+
 def may_have_pictures(name: str) -> bool:
     """Return whether inputs of the data set called `name` may be pictures, judged by the name alone.
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import tomli_w
-from pydantic import ConfigDict, ValidationError, field_validator
+from pydantic import ConfigDict, ValidationError, ValidationInfo, field_validator
 
 from moso import errors
 from moso.configuration.candidates import LEAST_PARTITIONS, undecided
@@ -64,16 +64,27 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
     surrogate: TrainingRecipe
     retraining: TrainingRecipe
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_no_truth_value(cls, value: Any, info: ValidationInfo) -> Any:
+        # pydantic accepts true as the number 1.
+        if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation is not bool:
+            raise ValueError("a truth value is no number and no text")
+        return value
+
     @field_validator("methods", "selectors", "ratios", "baselines", mode="before")
     @classmethod
-    def _without_repeats(cls, values: Any) -> Any:
-        return tuple(dict.fromkeys(values)) if isinstance(values, list | tuple) else (values,)
-
-    @field_validator("ratios", mode="before")
-    @classmethod
-    def _shares(cls, values: Any) -> Any:
-        """Read shares as people write them: 0.4, or 40% as a text; 40 is asked about."""
-        return tuple(parse_share(value) if isinstance(value, str | int | float) else value for value in values)
+    def _each_once(cls, values: Any, info: ValidationInfo) -> Any:
+        """Take a list, or one value for a list of one; ratios as people write them: 0.4, or 40% as a text."""
+        listed = list(values) if isinstance(values, list | tuple) else [values]
+        if info.field_name == "ratios":
+            listed = [parse_share(value) if isinstance(value, str | int | float) else value for value in listed]
+        for number, value in enumerate(listed):
+            if value == "":
+                raise ValueError("an empty name; leave it out")
+            if value in listed[:number]:
+                raise ValueError(f"{value!r} is named twice; name it once")
+        return tuple(listed)
 
     @classmethod
     def resolve(cls, given: dict[str, Any]) -> "Configuration":
@@ -85,7 +96,11 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
         Raises:
             MosoError: ``unknown-name``, ``setting-invalid``, ``format-unknown``, and those of `check`.
         """
-        values = {name: value for name, value in given.items() if value is not None and value != []}
+        values = {name: value for name, value in given.items() if value is not None}
+        for name in ("ratios", "methods"):
+            if values.get(name) == []:
+                raise errors.SettingInvalid(f"{name} = []: name at least one, or leave it out")
+        values = {name: value for name, value in values.items() if value != []}
         known = {*cls.model_fields, *_SHORTCUTS, "classless"}
         for name in values:
             if name not in known:
@@ -381,7 +396,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     """
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as problem:
         raise errors.FileUnreadable(f"{path} cannot be read as TOML: {problem}") from problem
 
 

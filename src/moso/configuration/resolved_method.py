@@ -160,6 +160,8 @@ def _entries(given: Iterable[str] | Given) -> Iterable[tuple[str, str, Any]]:
                 raise errors.SettingInvalid(f"[settings] {owner} = {table!r} is not of the form NAME.SETTING = VALUE")
             yield from ((owner, name, value) for name, value in table.items())
         return
+    if not isinstance(given, str | list | tuple):
+        raise errors.SettingInvalid(f"settings = {given!r} is not of the form NAME.SETTING = VALUE")
     for text in [given] if isinstance(given, str) else given:
         left, equals, value = str(text).partition("=")
         owner, dot, name = left.strip().rpartition(".")

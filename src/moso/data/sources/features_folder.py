@@ -28,6 +28,7 @@ from moso.data.mapped import MappedReader
 from moso.data.samples import StoredSamples
 from moso.data.sources.source import Opened, Request, Source
 from moso.data.sources.tables import read_label_column
+from moso.data.user_files import read_npy
 from moso.errors import MosoError
 from moso.tasks import Classification, Unlabelled, find_task
 from moso.tasks.task import unread
@@ -203,10 +204,7 @@ def _ids(folder: Path, name: str, count: int) -> pa.Array:
     )
     if file is None:
         return pa.array(arange(count))
-    try:
-        found = np.load(file, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as problem:
-        raise errors.FileUnreadable(f"{file} is not a readable array: {problem}") from problem
+    found = np.array(read_npy(file, "an array of ids"))
     if found.ndim != 1 or found.dtype.kind not in "iuU":
         raise errors.WrongType(f"{file} holds {found.dtype} of shape {found.shape}; ids are whole numbers or texts")
     if len(found) != count:

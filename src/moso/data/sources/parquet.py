@@ -36,6 +36,7 @@ from moso.data.sources.tables import (
     numbered_samples,
     table_samples,
 )
+from moso.data.user_files import check_once, check_regular, read_text
 
 # In order of preference; a test split without labels (all -1, as ImageNet's) is skipped.
 _TEST_PREFIXES = ("test", "validation", "val")
@@ -112,10 +113,13 @@ def _where(files: Sequence[Path]) -> str:
 
 
 def _schema(file: Path) -> pa.Schema:
+    check_regular(file)
     try:
-        return pq.read_schema(file)
+        found = pq.read_schema(file)
     except (pa.ArrowException, OSError) as problem:
         raise errors.FileUnreadable(f"{file} is not a readable Parquet file ({problem})") from problem
+    check_once(found.names, str(file))
+    return found
 
 
 def description(schema: pa.Schema) -> Mapping[str, Any]:
@@ -140,7 +144,7 @@ def _listed_classes(folder: Path, label: str) -> tuple[str, ...] | None:
     names = [f"{label.removesuffix('_label')}_classes.txt", *(["classes.txt"] if label in LABEL_NAMES else [])]
     for file in (folder / name for name in names):
         if file.is_file():
-            return tuple(line for line in file.read_text(encoding="utf-8").splitlines() if line.strip())
+            return tuple(line for line in read_text(file).splitlines() if line.strip())
     return None
 
 
@@ -204,7 +208,7 @@ def _samples(files: Sequence[Path], columns: Columns, classes: Sequence[str] | N
         answers = _read(files, [columns.label or columns.features[0]], request.memory_limit)
         return numbered_samples(answers, columns, classes, _where(files), reader)
     table = _read(files, columns.all(), request.memory_limit)
-    return table_samples(table, columns, classes, _where(files), request.resize)
+    return table_samples(table, columns, classes, _where(files), request.resize, files[0].parent)
 
 
 SOURCE = Source(

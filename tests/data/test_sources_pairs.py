@@ -82,7 +82,7 @@ def test_every_layout_gives_the_same_pairs(tmp_path, made):
     assert data.task.name == "contrastive"
     texts = np.concatenate([data.train.targets, data.test.targets])
     assert sorted(texts.tolist()) == sorted(TEXTS)
-    by_text = {text: picture for text, picture in zip(TEXTS, pictures(), strict=True)}
+    by_text = dict(zip(TEXTS, pictures(), strict=True))
     for position in range(9):
         expected = np.asarray(Image.open(io.BytesIO(by_text[data.train.targets[position]])))
         assert np.array_equal(np.asarray(data.train.picture(position)), expected)

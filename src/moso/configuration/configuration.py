@@ -41,7 +41,7 @@ from moso.models import Start
 from moso.scores import Score
 from moso.selection import Selector, check_ratio
 from moso.selection.share import parse_share
-from moso.tasks import find_task
+from moso.tasks import Unlabelled, find_task
 from moso.training.in_run import check_in_run
 from moso.training.recipe import TrainingRecipe, load_recipe, written_recipe
 
@@ -424,7 +424,7 @@ def _settle_task(values: dict[str, Any], dataset: str) -> None:
     if "classless" in values:
         values["by_class"] = not values.pop("classless")
     if dataset == CUSTOM:
-        values["task"] = CUSTOM
+        values["task"] = Unlabelled.name if values.get("task") == Unlabelled.name else CUSTOM
     else:
         task = find_task(str(values["task"])) if "task" in values else expected_task(dataset)
         values |= {"task": task.name, "by_class": task.by_class}

@@ -6,7 +6,6 @@
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,7 @@ from moso.errors import unknown_name
 from moso.evaluation.baselines import BASELINES, FEWER_STEPS
 from moso.evidence.estimators import IN_RUN
 from moso.evidence_kinds.registry import about_classes, needed_kinds
-from moso.methods import Method, find_method, methods
+from moso.methods import Method, find_method, methods, out_of_sample_names
 from moso.methods.auto import AUTO, CHOSEN
 from moso.models import Start
 from moso.scores import Score
@@ -154,7 +153,9 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
         if every:
             configuration = configuration.model_copy(update={"methods": configuration.possible_methods()})
         if shortcuts.get("out_of_sample"):
-            configuration = configuration.model_copy(update={"methods": _unseen(configuration.methods, every)})
+            configuration = configuration.model_copy(
+                update={"methods": out_of_sample_names(configuration.methods, every)}
+            )
         configuration.check()
         return configuration
 
@@ -398,22 +399,6 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as problem:
         raise errors.FileUnreadable(f"{path} cannot be read as TOML: {problem}") from problem
-
-
-def _unseen(names: Iterable[str], every: bool) -> tuple[str, ...]:
-    """Return the out-of-sample forms of methods; random selection stays, and of `all`, those without one are left out.
-
-    Raises:
-        MosoError: ``method-impossible`` if a method has none.
-    """
-    found = []
-    for name in names:
-        score = find_method(name).find_score()
-        if name == "random":
-            found.append(name)
-        elif not every or (score is not None and score.unseen is not None):
-            found.append(find_method(name).out_of_sample().name)
-    return tuple(found)
 
 
 def _settle_task(values: dict[str, Any], dataset: str) -> None:

@@ -28,12 +28,11 @@ from moso.models.gpt import Decoder
 from moso.randomness import generator, seeded
 
 OUT = Path(__file__).parents[2] / "docs" / "benchmarks" / "target-domain.json"
-POOL, TARGET_SHARE, KEPT, VALIDATION, TEST = 1200, 0.15, 0.2, 100, 200
-STEPS, BATCH, RATE, TIME_STEPS = 300, 16, 2e-3, 4
+POOL, TARGET_SHARE, KEPT, VALIDATION, TEST = 600, 0.15, 0.2, 60, 150
+STEPS, BATCH, RATE, TIME_STEPS = 120, 16, 3e-3, 2
 METHODS = {
     "moso": {"method": "moso"},
     "moso, optimizer-aware": {"method": "moso", "optimizer_aware": True},
-    "moso-rank, optimizer-aware": {"method": "moso-rank", "optimizer_aware": True},
     "less": {"method": "less"},
 }
 Records = list[dict[str, str]]

@@ -107,6 +107,19 @@ def check_regular(path: Path) -> None:
         )
 
 
+def is_there(name: str) -> bool:
+    """Return whether a text that may be a path leads to a file or folder; one that cannot be a path leads nowhere.
+
+    Example:
+        >>> is_there("."), is_there(""), is_there("a" * 5000), is_there("a\\0b")
+        (True, False, False, False)
+    """
+    try:
+        return bool(name) and Path(name).exists()
+    except (OSError, ValueError):
+        return False
+
+
 def read_text(path: Path) -> str:
     """Read a text file in UTF-8, with or without a byte order mark.
 

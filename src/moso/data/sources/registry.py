@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl
 from moso import errors
 from moso.data.sources import cifar, diabetes, digits, features_folder, folder, huggingface, parquet, text
 from moso.data.sources.source import Opened, Request, Source
+from moso.data.user_files import is_there
 from moso.errors import unknown_name
 from moso.registry import Registry
 from moso.tasks import Classification, Regression, Task
@@ -58,7 +59,7 @@ def open_source(name: str, resize: int | None, memory_limit: int, task: str = ""
         if task and train.task.name != task:
             raise errors.SettingsConflict(f"{name} is for task {train.task.name!r}, not {task!r}; leave --task out")
         return train, test
-    if name and Path(name).exists():
+    if is_there(name):
         suffix = Path(name).suffix.lower()
         kind = {".parquet": "parquet", **dict.fromkeys((".txt", ".tsv", ".csv", ".jsonl"), "text")}.get(
             suffix, "folder"

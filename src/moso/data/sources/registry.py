@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 from moso import errors
 from moso.data.sources import cifar, diabetes, digits, features_folder, folder, huggingface, parquet, text
 from moso.data.sources.source import Opened, Request, Source
-from moso.data.user_files import is_there
+from moso.data.user_files import is_there, may_be_path
 from moso.errors import unknown_name
 from moso.registry import Registry
 from moso.tasks import Classification, Regression, Task
@@ -55,7 +55,12 @@ def open_source(name: str, resize: int | None, memory_limit: int, task: str = ""
     scheme, _, location = name.partition(":")
     source = SOURCES.find(scheme)
     if source is not None:
-        train, test = source.open(Request(location, resize, memory_limit, task))
+        if not may_be_path(location.partition("?")[0]):
+            raise errors.DatasetNameInvalid(f"{location[:80]!r} can be no path; check the name of the data set")
+        try:
+            train, test = source.open(Request(location, resize, memory_limit, task))
+        except OSError as problem:
+            raise errors.FileUnreadable(f"{name} cannot be opened: {problem.strerror or problem}") from problem
         if task and train.task.name != task:
             raise errors.SettingsConflict(f"{name} is for task {train.task.name!r}, not {task!r}; leave --task out")
         return train, test

@@ -42,8 +42,8 @@ TEMPLATES = (
     "one {} in the middle of the frame",
     "look at the {}",
 )
-ROWS, TEST_ROWS, SWAPPED, RATIOS = 20_000, 5_000, 0.2, (0.2, 0.4)
-METHODS = ("moso", "moso-standardised", "moso-rank", "moso-cross")
+ROWS, TEST_ROWS, SWAPPED, RATIOS, TIME_STEPS = 8_000, 5_000, 0.2, (0.2, 0.4), 6
+METHODS = ("moso", "moso-rank", "moso-cross")
 SIMILARITIES = ("similarity, own surrogate", "similarity, other surrogates")
 
 
@@ -90,6 +90,7 @@ def finished(folder: Path, seed: int) -> Job:
         "methods": list(METHODS),
         "settings": {"moso-cross": {"judges": "all"}},
         "ratios": list(RATIOS),
+        "time_steps": TIME_STEPS,
         "seed": seed,
         "seeds": 1,
     }
@@ -182,8 +183,8 @@ def main() -> None:
         lines.append(line_of(finished(folder, seed), seed, swapped))
         with file.open("a", encoding="utf-8") as out:
             out.write(f"{json.dumps(lines[-1])}\n")
+        write_text(given.out / "pairs.md", page(lines))
         print(f"seed {seed}: done", flush=True)
-    write_text(given.out / "pairs.md", page(lines))
 
 
 if __name__ == "__main__":

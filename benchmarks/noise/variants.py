@@ -231,7 +231,12 @@ def measured(
     (weight, bias), _ = trained(torch.stack([rows[one] for one in stack]), answers, RETRAINING, seed + 1_000, losses)
     right = ((test[0] @ weight.transpose(1, 2) + bias[:, None]).argmax(-1) == test[1]).double().mean(1)
     for number, (name, chosen) in enumerate(kept.items()):
-        line: dict[str, object] = {"noise": noise.name, "seed": seed, "method": name, "value": 100 * float(right[number])}
+        line: dict[str, object] = {
+            "noise": noise.name,
+            "seed": seed,
+            "method": name,
+            "value": 100 * float(right[number]),
+        }
         line["wrong_kept"] = float(problem.wrong[chosen].mean())
         if name in found and name != "random":
             line["auroc"] = auroc(-found[name], problem.wrong)

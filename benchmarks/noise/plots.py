@@ -1,0 +1,137 @@
+"""Plots and tables of docs/noise.md, made from formulas, simulations and the lines of the sweep."""
+
+import json
+from pathlib import Path
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+
+from benchmarks.noise import simulation
+from benchmarks.noise.formulas import Gaussian, late_gap, pair, symmetric
+from benchmarks.noise.sweep import NOISES
+from moso.evaluation.paired import paired_difference
+
+MODEL = Gaussian(classes=10, width=40, length=2.0, spread=1.0)
+TEST_ROWS = 10_000
+Line = dict[str, object]
+
+
+def read(file: Path) -> list[Line]:
+    """Return the lines of a file of results."""
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
+
+
+def draw_formulas(file: Path, seeds: int = 4) -> None:
+    """Draw the early order against simulations, and the late gap, over the noise rate."""
+    figure, (early, late) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    rates, dots = np.linspace(0.02, 0.98, 49), np.array([0.1, 0.3, 0.5, 0.7, 0.9])
+    for colour, (name, kind, samples) in enumerate(
+        (("symmetric, N = 1,000", symmetric, 1_000), ("symmetric, N = 8,000", symmetric, 8_000),
+         ("pair, N = 8,000", pair, 8_000))
+    ):  # fmt: skip
+        early.plot(
+            rates, [MODEL.early_auroc(kind(rate, 10), 3, samples) for rate in rates], color=f"C{colour}", label=name
+        )
+        found = [
+            np.mean([simulation.early_auroc(MODEL, kind(rate, 10), samples, seed) for seed in range(seeds)])
+            for rate in dots
+        ]
+        early.plot(dots, found, "o", color=f"C{colour}")
+    early.axhline(0.5, color="grey", linewidth=0.8)
+    early.set(
+        xlabel="noise rate",
+        ylabel="AUROC of right against wrong, within a label",
+        title="early: formula, simulation (dots)",
+    )
+    early.legend()
+    for name, kind in (("symmetric, C = 100", symmetric), ("pair, C = 100", pair)):
+        other = 1 if kind is pair else 2
+        late.plot(rates, [late_gap(kind(rate, 100), 0, other) for rate in rates], label=name)
+    late.axhline(0, color="grey", linewidth=0.8)
+    late.set(xlabel="noise rate", ylabel="log T_yy / T_yk, the gap of logits", title="late: the gap at the optimum")
+    late.legend()
+    figure.savefig(file, dpi=110)
+    plt.close(figure)
+
+
+def draw_stages(lines: list[Line], file: Path) -> None:
+    """Draw how well single steps tell wrong labels, and how much of the sum with learning rates each step is."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    for colour, line in enumerate(lines):
+        steps = np.arange(1, len(line["auroc"]) + 1)  # type: ignore[arg-type]
+        left.plot(steps, line["auroc"], "o-", color=f"C{colour}", label=line["noise"])
+        right.plot(steps, 100 * np.array(line["share"]), "o-", color=f"C{colour}", label=line["noise"])
+    left.set(xlabel="sampled time step", ylabel="AUROC of one step's terms", title="late steps know more")
+    right.set(xlabel="sampled time step", ylabel="share of the variance of moso in %", title="early steps decide moso")
+    left.legend()
+    figure.savefig(file, dpi=110)
+    plt.close(figure)
+
+
+def by_method(lines: list[Line], noise: str) -> dict[str, dict[int, float]]:
+    """Return the values of every method under a noise by seed; of random selection, the balanced one."""
+    found: dict[str, dict[int, float]] = {}
+    for line in lines:
+        if line["noise"] == noise and not (
+            str(line["method"]).startswith("random") and line.get("selector") == "random"
+        ):
+            found.setdefault(str(line["method"]), {})[int(line["seed"])] = float(line["value"])  # type: ignore[call-overload, arg-type]
+    return found
+
+
+def table(lines: list[Line], methods: tuple[str, ...]) -> str:
+    """Return a table of accuracies and paired differences to random selection, one column per noise."""
+    rows = ["| | " + " | ".join(one.name for one in NOISES) + " |", "| --- |" + " ---: |" * len(NOISES)]
+    for method in methods:
+        cells = []
+        for noise in NOISES:
+            values = by_method(lines, noise.name)
+            own, chance = values.get(method), values.get("random")
+            if not own or not chance:
+                cells.append("")
+                continue
+            mean = f"{np.mean(list(own.values())):.1f}"
+            apart = None if method in ("random", "full") else paired_difference(own, chance, test_samples=TEST_ROWS)
+            cells.append(mean if apart is None else f"{mean} ({apart.value:+.1f} ± {apart.margin:.1f})")
+        rows.append(f"| {method} | " + " | ".join(cells) + " |")
+    return "\n".join(rows) + "\n"
+
+
+def detections(lines: list[Line], methods: tuple[str, ...]) -> str:
+    """Return a table of AUROC and of the share of wrong labels in what is kept."""
+    rows = ["| | " + " | ".join(one.name for one in NOISES) + " |", "| --- |" + " ---: |" * len(NOISES)]
+    for method in methods:
+        cells = []
+        for noise in NOISES:
+            own = [line for line in lines if line["noise"] == noise.name and line["method"] == method
+                   and line.get("selector") != "random"]  # fmt: skip
+            order = [float(line["auroc"]) for line in own if "auroc" in line]  # type: ignore[arg-type]
+            kept = [float(line["wrong_kept"]) for line in own if "wrong_kept" in line]  # type: ignore[arg-type]
+            shown = f"{np.mean(order):.2f}, " if order else ""
+            cells.append(f"{shown}{100 * np.mean(kept):.0f} %" if kept else "")
+        rows.append(f"| {method} | " + " | ".join(cells) + " |")
+    return "\n".join(rows) + "\n"
+
+
+def draw_sweep(lines: list[Line], methods: tuple[str, ...], file: Path) -> None:
+    """Draw the paired difference of every method to random selection, with its interval, per noise."""
+    figure, axes = plt.subplots(figsize=(9, 4), layout="constrained")
+    for number, method in enumerate(methods):
+        places, values, margins = [], [], []
+        for place, noise in enumerate(NOISES):
+            found = by_method(lines, noise.name)
+            apart = paired_difference(found.get(method, {}), found.get("random", {}), test_samples=TEST_ROWS)
+            if apart is not None:
+                places.append(place + 0.12 * (number - (len(methods) - 1) / 2))
+                values.append(apart.value)
+                margins.append(apart.margin)
+        axes.errorbar(places, values, margins, fmt="o", capsize=3, label=method)
+    axes.axhline(0, color="grey", linewidth=0.8)
+    axes.set_xticks(range(len(NOISES)), [one.name for one in NOISES])
+    axes.set(ylabel="points above random selection", title="80 % removed, linear head on 20,000 CIFAR-100 features")
+    axes.legend(fontsize="small")
+    figure.savefig(file, dpi=110)
+    plt.close(figure)

@@ -19,7 +19,7 @@ def stages_of(noise: Noise, runs: Path, seed: int) -> dict[str, object]:
 
     Also the AUROC of sums with the learning rates, without them, and of ranks; all inside partitions.
     """
-    job = Job.open(runs / f"{noise.name.replace(' ', '-').replace('%', '')}-{seed}")
+    job = Job.open(runs / f"{noise.folder}-{seed}")
     data = job.data
     assert data.clean_labels is not None
     wrong = data.train.labels != data.clean_labels
@@ -52,7 +52,5 @@ def stages_of(noise: Noise, runs: Path, seed: int) -> dict[str, object]:
 
 def write_stages(runs: Path, file: Path, seed: int = 0) -> None:
     """Write the stages of every noise whose run is there, one line each."""
-    there = [
-        one for one in NOISES if (runs / f"{one.name.replace(' ', '-').replace('%', '')}-{seed}" / "run.toml").exists()
-    ]
+    there = [one for one in NOISES if (runs / f"{one.folder}-{seed}" / "run.toml").exists()]
     file.write_text("".join(f"{json.dumps(stages_of(one, runs, seed))}\n" for one in there), encoding="utf-8")

@@ -8,8 +8,8 @@
     forward, kept by moso-cross     moso-cross's choice, retrained under that loss
 
 The gradient of a sample is the outer product of its residual `e` and its row, `e = p - one-hot`; under the corrected
-loss `e = p - q`, with `q_j` proportional to `p_j T_jy`, the posterior of the right class. Surrogates, and the retrainings
-of all variants, are trained side by side as one stack of heads.
+loss `e = p - q`, with `q_j` proportional to `p_j T_jy`, the posterior of the right class. Surrogates, and the
+retrainings of all variants, are trained side by side as one stack of heads.
 """
 
 from collections.abc import Iterator

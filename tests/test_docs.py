@@ -32,6 +32,9 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
                 "text-and-regression",
                 "integrations",
                 "report",
+                "how-to/from-cleanlab",
+                "how-to/from-deepcore",
+                "how-to/from-scripts",
             )
         ),
     ],

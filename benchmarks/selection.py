@@ -1,7 +1,8 @@
 """Time, growth and peak memory of every selector, and of streaming selection from Parquet.
 
-Each measurement is a process of its own: features (512 numbers a sample, clustered) lie in a memory-mapped file,
-scores, labels and probabilities in memory, and 70 % are removed. Memory is the largest resident set, the pages
+Each measurement is a process of its own: features (512 numbers per sample, clustered) and class probabilities (about
+1,300 samples per class, 1,000 classes at 1.3 million) lie in memory-mapped files, scores, labels and mean probabilities
+in memory, and 70 % are removed. Memory is the largest resident set, the pages
 of the mapped file included. Growth is the exponent of the processor's time, which others on the machine do not
 lengthen much, between the two largest sizes: 1 is linear, 2 quadratic.
 Streaming keeps the top of all, and of each of 1,000 classes; at its smallest size the result is held against `select`.
@@ -59,6 +60,18 @@ def write_features(path: Path, count: int) -> None:
             file.write(rows.tobytes())
 
 
+def write_probabilities(path: Path, count: int) -> None:
+    """Class probabilities of a network that is mostly right, a chunk at a time."""
+    draw, labels = np.random.default_rng(5), labels_of(count)
+    classes = int(labels.max()) + 1
+    with path.open("wb") as file:
+        for start in range(0, count, CHUNK):
+            own = labels[start : start + CHUNK]
+            rows = draw.standard_exponential((len(own), classes), dtype=np.float32) ** 3
+            rows[np.arange(len(own)), own] += 2 * classes
+            file.write((rows / rows.sum(axis=1, keepdims=True)).tobytes())
+
+
 def write_scores(path: Path, count: int) -> None:
     """Scores with ties, labels and ids in a Parquet file, a batch at a time."""
     schema = pa.schema({"id": pa.int64(), "score": pa.float64(), "label": pa.int32()})
@@ -85,7 +98,11 @@ def run_selector(name: str, count: int, folder: Path) -> dict[str, Any]:
     labels = labels_of(count)
     scores, probability = draw.uniform(size=count), draw.uniform(size=count)
     errors = draw.uniform(0.05, 0.5, int(labels.max()) + 1)
-    needs = SELECTORS.get(name).needed()
+    needs, classes = SELECTORS.get(name).needed(), int(labels.max()) + 1
+    evidence = {}
+    if "probabilities" in needs:
+        path = folder / f"probabilities-{count}"
+        evidence["probabilities"] = np.memmap(path, np.float32, "r", shape=(count, classes))
     started = perf_counter(), process_time()
     kept = moso.select(
         scores,
@@ -96,6 +113,7 @@ def run_selector(name: str, count: int, folder: Path) -> dict[str, Any]:
         probability=probability,
         class_error=errors,
         hard="low",
+        evidence=evidence,
     )
     return measured(started, kept)
 
@@ -127,11 +145,15 @@ def table(kind: str, names: list[str], sizes: list[int], folder: Path) -> dict[s
     for count in sizes:
         made = folder / (f"features-{count}" if kind == "selector" else f"scores-{count}.parquet")
         (write_features if kind == "selector" else write_scores)(made, count)
+        chances = folder / f"probabilities-{count}"
+        if any("probabilities" in SELECTORS.get(name).needed() for name in names if kind == "selector"):
+            write_probabilities(chances, count)
         for name in names:
             result = found[name]["sizes"][count] = in_a_process(kind, name, count, folder)
             spent = f"{result['seconds']:9.2f} s  {result['cpu_seconds']:9.2f} s of CPU  {result['peak_gib']:5.2f} GiB"
             print(f"{kind:9s} {name:13s} {count:11,d}  {spent}", flush=True)
         made.unlink()
+        chances.unlink(missing_ok=True)
     for name in names:
         for small, large in pairwise(sizes):
             seconds = [max(found[name]["sizes"][count]["cpu_seconds"], 0.01) for count in (small, large)]

@@ -103,7 +103,7 @@ def optimizer_moments(model: nn.Module, *optimizers: Optimizer) -> Moments:
         >>> model(torch.ones(1, 2)).sum().backward()
         >>> optimizer.step()
         >>> optimizer_moments(model, optimizer).preconditioner()["weight"]
-        tensor([[1.0000, 1.0000]])
+        tensor([[1., 1.]])
         >>> optimizer_moments(model, torch.optim.SGD(model.parameters(), lr=0.1)).are_plain
         True
     """

@@ -3,10 +3,12 @@
 A new built-in source is one file and one line here.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qsl
 
 from moso import errors
+from moso.data.samples import StoredSamples
 from moso.data.sources import (
     cifar,
     demo,
@@ -22,7 +24,8 @@ from moso.data.sources import (
 from moso.data.sources.source import Opened, Request, Source
 from moso.errors import unknown_name
 from moso.registry import Registry
-from moso.tasks import TASKS, Classification, LanguageModelling, Regression, Task
+from moso.tasks import TASKS, Classification, LanguageModelling, Regression, Task, Unlabelled
+from moso.tasks.task import unread
 
 SOURCES = Registry(
     "data set",
@@ -66,6 +69,8 @@ def open_source(name: str, resize: int | None, memory_limit: int, task: str = ""
     """
     scheme, _, location = name.partition(":")
     source = SOURCES.find(scheme)
+    if source is not None and task == Unlabelled.name:
+        return _unlabelled(source, Request(location, resize, memory_limit, task if source.unlabelled else "")), None
     if source is not None:
         if isinstance(TASKS.find(task), LanguageModelling) and source.name != text.SOURCE.name:
             raise errors.SettingsConflict(
@@ -82,6 +87,12 @@ def open_source(name: str, resize: int | None, memory_limit: int, task: str = ""
         )
         raise errors.DatasetNameInvalid(f"data set {name!r} is a path; say what it holds, for example {kind}:{name}")
     raise unknown_name("data set", name, [source.usage for source in SOURCES.all().values()])
+
+
+def _unlabelled(source: Source, request: Request) -> StoredSamples:
+    """Return the training split without its answers, if it has any."""
+    train, _ = source.open(request)
+    return replace(train, task=Unlabelled(), targets=unread(len(train)))
 
 
 def expected_task(name: str) -> Task:
@@ -121,6 +132,16 @@ def has_vectors(name: str) -> bool:
     """
     source = SOURCES.find(name.partition(":")[0])
     return source is not None and source.vectors
+
+
+def may_have_texts(name: str) -> bool:
+    """Return whether inputs of the data set called `name` may be texts, judged by the name alone.
+
+    Example:
+        >>> may_have_texts("text:questions.tsv"), may_have_texts("digits")
+        (True, False)
+    """
+    return name.partition(":")[0] not in ("digits", "diabetes", "cifar10", "cifar100", "folder", "features")
 
 
 def may_have_pictures(name: str) -> bool:

@@ -34,6 +34,9 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
                 "integrations",
                 "report",
                 "weights",
+                "how-to/from-cleanlab",
+                "how-to/from-deepcore",
+                "how-to/from-scripts",
             )
         ),
     ],

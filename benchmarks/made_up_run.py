@@ -25,7 +25,7 @@ from moso.files import write_json, write_table, write_text
 from moso.results.reading import Run
 from moso.results.retrainings import FULL, Retraining, retraining_path
 from moso.results.selections import Selection, write_selection
-from moso.selection import kept_count, select
+from moso.selection import Kept, kept_count, select
 
 NAMES = ("moso", "moso-standardised", "moso-rank")
 RATIOS = (0.3, 0.5, 0.7)
@@ -142,7 +142,7 @@ def _write_evaluation(
     for method, values in scores.items():
         for ratio in RATIOS:
             kept = select(values, ratio=ratio, labels=labels, selector="balanced")
-            write_selection(root, Selection(method, "balanced", ratio, 0), ids, kept)
+            write_selection(root, Selection(method, "balanced", ratio, 0), ids, Kept(kept))
     cells = [Retraining(FULL, "none", 0.0, 0, configuration.model, configuration.recipe, configuration.match)]
     for method in (*scores, "random"):
         for ratio in RATIOS:

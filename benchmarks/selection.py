@@ -1,13 +1,15 @@
-"""Time, growth and peak memory of every selector, and of streaming selection from Parquet.
+"""Time, growth and peak memory of every selector, of the score `zcore`, and of streaming selection from Parquet.
 
-Each measurement is a process of its own: features (512 numbers a sample, clustered) lie in a memory-mapped file,
-scores, labels and probabilities in memory, and 70 % are removed. Memory is the largest resident set, the pages
+Each measurement is a process of its own: features (512 numbers per sample, clustered) and class probabilities (about
+1,300 samples per class, 1,000 classes at 1.3 million) lie in memory-mapped files, scores, labels and mean probabilities
+in memory, and 70 % are removed. Memory is the largest resident set, the pages
 of the mapped file included. Growth is the exponent of the processor's time, which others on the machine do not
 lengthen much, between the two largest sizes: 1 is linear, 2 quadratic.
 Streaming keeps the top of all, and of each of 1,000 classes; at its smallest size the result is held against `select`.
 
     python benchmarks/selection.py                 # 10,000 and 100,000 samples; 1 and 10 million scores
     python benchmarks/selection.py --full          # 1.3 million samples and 100 million scores, too
+    python benchmarks/selection.py --selectors facility-location zcore --sizes 100000 --rows --out FILE   # parts of it
 """
 
 import argparse
@@ -30,7 +32,8 @@ import pyarrow.parquet as pq
 
 import moso
 from moso.files import write_json
-from moso.selection import SELECTORS, select_stream
+from moso.scores.zcore import zcore_scores
+from moso.selection import SELECTORS, kept_count, select_stream
 
 OUT = Path(__file__).parent.parent / "docs" / "benchmarks" / "selection.json"
 RATIO = 0.7
@@ -39,6 +42,8 @@ SIZES, FULL_SIZE = [10_000, 100_000], 1_300_000
 ROWS, FULL_ROWS = [1_000_000, 10_000_000], 100_000_000
 STREAMED = ("top", "balanced")
 CHUNK = 20_000
+# A score from features that is timed beside the selectors.
+ZCORE = "zcore"
 
 
 def labels_of(count: int) -> np.ndarray[Any, Any]:
@@ -57,6 +62,18 @@ def write_features(path: Path, count: int) -> None:
             rows = draw.standard_normal((len(own), DIMENSION), dtype=np.float32)
             rows += centres[own]
             file.write(rows.tobytes())
+
+
+def write_probabilities(path: Path, count: int) -> None:
+    """Class probabilities of a network that is mostly right, a chunk at a time."""
+    draw, labels = np.random.default_rng(5), labels_of(count)
+    classes = int(labels.max()) + 1
+    with path.open("wb") as file:
+        for start in range(0, count, CHUNK):
+            own = labels[start : start + CHUNK]
+            rows = draw.standard_exponential((len(own), classes), dtype=np.float32) ** 3
+            rows[np.arange(len(own)), own] += 2 * classes
+            file.write((rows / rows.sum(axis=1, keepdims=True)).tobytes())
 
 
 def write_scores(path: Path, count: int) -> None:
@@ -85,7 +102,15 @@ def run_selector(name: str, count: int, folder: Path) -> dict[str, Any]:
     labels = labels_of(count)
     scores, probability = draw.uniform(size=count), draw.uniform(size=count)
     errors = draw.uniform(0.05, 0.5, int(labels.max()) + 1)
-    needs = SELECTORS.get(name).needed()
+    if name == ZCORE:
+        started = perf_counter(), process_time()
+        zcore = zcore_scores(features, np.arange(count, dtype=np.uint64))
+        return measured(started, np.argsort(-zcore)[: kept_count(count, RATIO)])
+    needs, classes = SELECTORS.get(name).needed(), int(labels.max()) + 1
+    evidence = {}
+    if "probabilities" in needs:
+        path = folder / f"probabilities-{count}"
+        evidence["probabilities"] = np.memmap(path, np.float32, "r", shape=(count, classes))
     started = perf_counter(), process_time()
     kept = moso.select(
         scores,
@@ -96,6 +121,7 @@ def run_selector(name: str, count: int, folder: Path) -> dict[str, Any]:
         probability=probability,
         class_error=errors,
         hard="low",
+        evidence=evidence,
     )
     return measured(started, kept)
 
@@ -127,11 +153,15 @@ def table(kind: str, names: list[str], sizes: list[int], folder: Path) -> dict[s
     for count in sizes:
         made = folder / (f"features-{count}" if kind == "selector" else f"scores-{count}.parquet")
         (write_features if kind == "selector" else write_scores)(made, count)
+        chances = folder / f"probabilities-{count}"
+        if any("probabilities" in SELECTORS.get(name).needed() for name in names if kind == "selector"):
+            write_probabilities(chances, count)
         for name in names:
             result = found[name]["sizes"][count] = in_a_process(kind, name, count, folder)
             spent = f"{result['seconds']:9.2f} s  {result['cpu_seconds']:9.2f} s of CPU  {result['peak_gib']:5.2f} GiB"
             print(f"{kind:9s} {name:13s} {count:11,d}  {spent}", flush=True)
         made.unlink()
+        chances.unlink(missing_ok=True)
     for name in names:
         for small, large in pairwise(sizes):
             seconds = [max(found[name]["sizes"][count]["cpu_seconds"], 0.01) for count in (small, large)]
@@ -144,7 +174,8 @@ def main() -> None:
     arguments.add_argument("--full", action="store_true", help="1.3 million samples and 100 million scores, too")
     arguments.add_argument("--sizes", type=int, nargs="*", help="samples, in place of the usual sizes")
     arguments.add_argument("--rows", type=int, nargs="*", help="scores to stream, in place of the usual numbers")
-    arguments.add_argument("--selectors", nargs="*", default=SELECTORS.names(), choices=SELECTORS.names())
+    names = [*SELECTORS.names(), ZCORE]
+    arguments.add_argument("--selectors", nargs="*", default=names, choices=names)
     arguments.add_argument("--folder", type=Path, help="where the data is written; a temporary folder by default")
     arguments.add_argument("--out", type=Path, default=OUT)
     arguments.add_argument("--one", nargs=4, help=argparse.SUPPRESS)

@@ -13,7 +13,7 @@ from moso.version import __version__
 
 if TYPE_CHECKING:
     from moso.analysis.verdict import Verdict
-    from moso.api import PruneConfig, Pruned, prune, score
+    from moso.api import PruneConfig, Pruned, SequenceData, TokenScores, prune, score, token_scores
     from moso.api.dynamic_pruning import DynamicPruning
     from moso.configuration import Configuration
     from moso.data import Samples, View
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from moso.errors import MosoError
     from moso.evaluation.standings import RetrainingRow
     from moso.evidence import Dynamics, Estimator, Recorder, Trajectory, TrajectoryPoint
+    from moso.evidence.moments import Moments, optimizer_moments
     from moso.evidence.recorder import Attachment
     from moso.gradients import Loss, Risk, SampleRisk
+    from moso.indexing import GradientIndex
     from moso.integrations.scikit_learn import MosoSelector
     from moso.methods import Method
     from moso.progress import Progress
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from moso.results.manifest import Manifest
     from moso.results.selections import Selection
     from moso.scores import Score
-    from moso.selection import Keep, Selector, select, select_stream
+    from moso.selection import Keep, Kept, Selector, select, select_stream, select_weighted
     from moso.tasks import (
         Classification,
         MultiLabel,
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
         Regression,
         Task,
         cross_entropy,
+        masked_token_loss,
+        next_token_loss,
         squared_error,
     )
 
@@ -47,7 +51,9 @@ if TYPE_CHECKING:
 # the command line that need no network do not load PyTorch.
 _HOMES = {
     "Verdict": "moso.analysis.verdict",
-    **dict.fromkeys(("PruneConfig", "Pruned", "prune", "score"), "moso.api"),
+    **dict.fromkeys(
+        ("PruneConfig", "Pruned", "SequenceData", "TokenScores", "prune", "score", "token_scores"), "moso.api"
+    ),
     "DynamicPruning": "moso.api.dynamic_pruning",
     "Configuration": "moso.configuration",
     **dict.fromkeys(("Samples", "View"), "moso.data"),
@@ -55,8 +61,10 @@ _HOMES = {
     "MosoError": "moso.errors",
     "RetrainingRow": "moso.evaluation.standings",
     **dict.fromkeys(("Dynamics", "Estimator", "Recorder", "Trajectory", "TrajectoryPoint"), "moso.evidence"),
+    **dict.fromkeys(("Moments", "optimizer_moments"), "moso.evidence.moments"),
     "Attachment": "moso.evidence.recorder",
     **dict.fromkeys(("Loss", "Risk", "SampleRisk"), "moso.gradients"),
+    "GradientIndex": "moso.indexing",
     "MosoSelector": "moso.integrations.scikit_learn",
     "Method": "moso.methods",
     "Progress": "moso.progress",
@@ -65,7 +73,7 @@ _HOMES = {
     "Manifest": "moso.results.manifest",
     "Selection": "moso.results.selections",
     "Score": "moso.scores",
-    **dict.fromkeys(("Keep", "Selector", "select", "select_stream"), "moso.selection"),
+    **dict.fromkeys(("Keep", "Kept", "Selector", "select", "select_stream", "select_weighted"), "moso.selection"),
     **dict.fromkeys(
         (
             "Classification",
@@ -75,6 +83,8 @@ _HOMES = {
             "Regression",
             "Task",
             "cross_entropy",
+            "masked_token_loss",
+            "next_token_loss",
             "squared_error",
         ),
         "moso.tasks",
@@ -89,10 +99,13 @@ __all__ = [
     "DynamicPruning",
     "Dynamics",
     "Estimator",
+    "GradientIndex",
     "Keep",
+    "Kept",
     "Loss",
     "Manifest",
     "Method",
+    "Moments",
     "MosoError",
     "MosoSelector",
     "MultiLabel",
@@ -112,18 +125,25 @@ __all__ = [
     "Score",
     "Selection",
     "Selector",
+    "SequenceData",
     "Task",
+    "TokenScores",
     "Trajectory",
     "TrajectoryPoint",
     "Verdict",
     "View",
     "__version__",
     "cross_entropy",
+    "masked_token_loss",
+    "next_token_loss",
+    "optimizer_moments",
     "prune",
     "score",
     "select",
     "select_stream",
+    "select_weighted",
     "squared_error",
+    "token_scores",
 ]
 
 

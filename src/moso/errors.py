@@ -1,8 +1,7 @@
 """Errors caused by the user or the environment: one class per kind of error, one sentence per message.
 
-The message of a `MosoError` says what was found, what was expected and what to do. The command line prints it without
-a traceback and exits with status 2. The `code`, derived from the class name, is stable: programs and tests compare the
-code, because messages may be reworded. `docs/errors.md` lists all.
+A message says what was found, what was expected and what to do; the command line prints it without a traceback and
+exits with status 2. Programs compare the `code`, which is stable; messages may be reworded. `docs/errors.md` lists all.
 """
 
 import difflib
@@ -17,10 +16,6 @@ class MosoError(Exception):
         code: The kind of fault in kebab-case, such as `ratio-out-of-range`.
 
     Example:
-        >>> raise RatioOutOfRange("ratio 1.2 is outside [0, 1)")
-        Traceback (most recent call last):
-        ...
-        moso.errors.RatioOutOfRange: ratio 1.2 is outside [0, 1)
         >>> RatioOutOfRange.code
         'ratio-out-of-range'
     """
@@ -33,9 +28,7 @@ class MosoError(Exception):
 
 
 class SampleError(MosoError):
-    """A fault of some kind that one sample brought about; `index` counts the samples that were given, from 0.
-
-    Whoever knows the sample's name says it with `of`.
+    """A fault that one sample brought about, the `index`-th of those given; who knows its name says it with `of`.
 
     >>> error = SampleError(ValuesNotFinite, "the gradient of {sample} is not finite", 5)
     >>> error.of("sample 105 at step 3")
@@ -99,8 +92,16 @@ class FileUnreadable(MosoError):
     """A file is there and cannot be read as what it should be: cut off, of another format, or not UTF-8."""
 
 
+class FileDamaged(FileUnreadable):
+    """A file of a run is not what was written: a checksum differs; the command that wrote it does that piece again."""
+
+
 class FileUnsafe(MosoError):
     """A file asks for code to be run, which no data file needs; it was not run."""
+
+
+class CodeUntrusted(MosoError):
+    """A file names code to run (`package.module:factory`), which was not run; `--trust` allows it."""
 
 
 class DownloadFailed(MosoError):
@@ -379,8 +380,6 @@ def package_missing(package: str, extra: str, needed_by: str = "") -> PackageMis
         extra: Extra of this distribution that brings the package.
         needed_by: What needs the package, if the caller did not ask for it by name.
 
-    >>> str(package_missing("cleanlab", "cleanlab"))
-    'cleanlab is not installed; pip install "moso-prune[cleanlab]" installs it'
     >>> str(package_missing("ray", "ray", "--executor ray"))
     '--executor ray needs ray, which is not installed; pip install "moso-prune[ray]" installs it'
     """

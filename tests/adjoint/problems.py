@@ -20,7 +20,7 @@ from moso.tasks.label_noise import add_label_noise
 from moso.training.loop import StepPlan, TrainingData, train
 from moso.training.recipe import TrainingRecipe
 from moso.training.schedule import learning_rate
-from torch_optimizers import torch_optimizer
+from torch_optimizers import set_rate, torch_optimizer
 
 HARD = {"momentum": 0.9, "nesterov": True, "weight_decay": 0.01, "clip_norm": 0.5, "schedule": "cosine"}
 
@@ -71,7 +71,7 @@ def trained_with(
     for epoch in range(how.epochs):
         for positions in data.epoch_batches(how.batch_size, epoch, 5):
             step += 1
-            optimizer.param_groups[0]["lr"] = learning_rate(how, step, how.epochs * per_epoch, per_epoch)
+            set_rate(optimizer, learning_rate(how, step, how.epochs * per_epoch, per_epoch))
             inputs, labels = data.view.batch(positions, epoch)
             losses = F.cross_entropy(model(inputs.double()), labels, reduction="none")
             optimizer.zero_grad()

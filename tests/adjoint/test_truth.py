@@ -19,6 +19,7 @@ RECIPES = {
     "full batch": {},
     "momentum": {"momentum": 0.9, "batch_size": 7},
     "all at once": {**HARD, "batch_size": 7},
+    "slower trunk": {"momentum": 0.9, "batch_size": 7, "trunk_factor": 0.2},
     "one a batch": {"batch_size": 1, "momentum": 0.9, "learning_rate": 0.02},
     "adamw": ADAMW,
     "adam": {**ADAMW, "optimizer": "adam", "beta2": 0.99, "epsilon": 1e-6},

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from moso.analysis.label_issues import find_label_issues
+from moso.analysis.label_issues import find_label_issues, label_suspicion
 from moso.configuration import Configuration
 from moso.errors import PackageMissing
 from moso.executors import InProcess
+from moso.report.page.doubt_columns import doubt_columns
 from moso.results.reading import Run
 from moso.run.job import Job
 from moso.run.stages import begin, gather, score_stage
@@ -53,3 +54,14 @@ def test_where_neighbours_cannot_be_searched_that_is_said(run, monkeypatch):
     found = find_label_issues(run)
     assert found.order == "out-of-sample"
     assert "faiss" in found.note
+
+
+def test_the_page_ranks_by_what_suspects_recommends(run):
+    found = label_suspicion(run)
+    assert found is not None
+    name, values = found
+    listed = find_label_issues(run, top=None)
+    assert name == listed.order
+    ranked = values[listed.suspects.positions]
+    assert (np.diff(ranked) <= 0).all()
+    assert doubt_columns(run)[0]["order"] == "combined"

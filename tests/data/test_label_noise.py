@@ -69,3 +69,20 @@ def test_noise_reaches_the_loader_and_is_recorded():
 def test_noise_outside_the_unit_interval_is_refused(rate: float):
     with refusal("setting-invalid"):
         open_dataset("digits", label_noise=rate)
+
+
+def test_pair_noise_gives_every_drawn_sample_the_next_class_and_draws_the_same_samples():
+    labels = np.arange(997) % 7
+    flipped, drawn = add_label_noise(labels, keys_of(997), 7, 0.4, seed=1, kind="pair")
+    assert np.array_equal(drawn, add_label_noise(labels, keys_of(997), 7, 0.4, seed=1)[1])
+    assert np.array_equal(flipped[drawn], (labels[drawn] + 1) % 7)
+    assert np.array_equal(flipped[~drawn], labels[~drawn])
+
+
+def test_the_kind_of_noise_reaches_the_data_set_and_an_unknown_kind_is_refused():
+    flipped = open_dataset("digits", label_noise=0.4, noise_kind="pair")
+    wrong = flipped.train.labels != flipped.clean_labels
+    assert np.array_equal(wrong, flipped.noisy)
+    assert np.array_equal(flipped.train.labels[wrong], (flipped.clean_labels[wrong] + 1) % 10)
+    with refusal("setting-invalid", "sideways"):
+        open_dataset("digits", label_noise=0.4, noise_kind="sideways")

@@ -33,7 +33,7 @@ from moso.training.loop import AfterStep, StepPlan, TrainingData, threads, train
 from moso.training.recipe import TrainingRecipe
 from moso.training.schedule import learning_rate
 from refusals import refusal
-from torch_optimizers import torch_optimizer
+from torch_optimizers import set_rate, torch_optimizer
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +69,7 @@ def really_trained(model, data, recipe, seed, left_out, dtype):
     for epoch in range(recipe.epochs):
         for positions in data.epoch_batches(recipe.batch_size, epoch, seed):
             step += 1
-            optimizer.param_groups[0]["lr"] = learning_rate(recipe, step, recipe.epochs * per_epoch, per_epoch)
+            set_rate(optimizer, learning_rate(recipe, step, recipe.epochs * per_epoch, per_epoch))
             inputs, labels = data.view.batch(positions, epoch)
             losses = F.cross_entropy(model(inputs.to(dtype)), labels, reduction="none")
             others = torch.from_numpy(positions != left_out)
@@ -104,7 +104,9 @@ ADAMW = {**ADAM, "optimizer": "adamw", "clip_norm": 0.5, "schedule": "cosine"}
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("settings", [{}, {"batch_size": 7, **HARD}, {"batch_size": 7, "momentum": 0.9}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"batch_size": 7, **HARD}, {"batch_size": 7, "momentum": 0.9, "trunk_factor": 0.1}]
+)
 @pytest.mark.parametrize("name", ["mlp", "convnet"])
 def test_side_by_side_equals_real_retraining(name, settings, dtype):
     data, left_out = digits(24), np.array([3, 11, 0, 23])

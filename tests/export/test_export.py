@@ -25,6 +25,7 @@ from moso.results.selections import selection_path, write_selection
 from moso.run import Job
 from moso.run.computed_scores import write_scores
 from moso.run.stages import begin, select_stage
+from moso.selection import Kept
 from refusals import refusal
 
 PICK = {"method": "random", "selector": "balanced", "ratio": 0.5}
@@ -396,7 +397,7 @@ def test_a_class_of_which_nothing_is_kept_does_not_shift_the_others(tmp_path):
     made = run.selection(**PICK)
     kept = np.array([number for number, name in enumerate(ids) if not name.startswith("ant/")])
     selection_path(run.directory.root, made).unlink()
-    write_selection(run.directory.root, made, run.samples("train").ids, kept)
+    write_selection(run.directory.root, made, run.samples("train").ids, Kept(kept))
     done = export_kept(run, tmp_path / "out", **PICK, form="folder")
     assert sorted(path.name for path in (done.path / "train").iterdir()) == ["ant", "bee", "cow"]
     with pytest.raises(MosoError) as refused:

@@ -15,6 +15,7 @@ def evidence(count: int, classes: int = 3, seed: int = 0, dimension: int = 4) ->
         "class_error": draw.uniform(0.05, 0.5, size=int(labels.max()) + 1),
         "hard": "low",
         "influences": draw.normal(size=(count, dimension)).astype(np.float32),
+        "evidence": {"probabilities": draw.dirichlet(np.ones(classes), count).astype(np.float32)},
     }
 
 

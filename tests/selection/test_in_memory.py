@@ -12,10 +12,11 @@ from moso.selection import SELECTORS, find_selector, kept_count
 from refusals import refusal
 
 NAMES = sorted(SELECTORS.names())
-BY_CLASS = {"balanced", "proportional", "drop", "herding"}
+BY_CLASS = {"balanced", "proportional", "drop", "herding", "facility-location", "graph-cut", "craig", "gradmatch"}
 # A smaller budget keeps part of what a larger one keeps, where samples are taken in an order that the budget has
-# no say in. `beta` looks at the ratio, `coverage` and `drop` round quotas, `infomax` solves anew.
-NESTED = sorted(set(NAMES) - {"beta", "coverage", "drop", "infomax", "opt"})
+# no say in. `beta` looks at the ratio, `coverage` and `drop` round quotas, `infomax` solves anew, `bws` moves its
+# window, and a sample may leave `gradmatch` again.
+NESTED = sorted(set(NAMES) - {"beta", "bws", "coverage", "drop", "infomax", "opt", "gradmatch"})
 
 scores_and_labels = st.lists(
     st.tuples(st.sampled_from([-2.0, -1.0, 0.0, 0.5, 3.0]), st.integers(0, 4)), min_size=1, max_size=60
@@ -31,6 +32,8 @@ def given_all(pairs):
     features = draw.integers(0, 5, size=(len(scores), 3)).astype(np.float32)
     every = {"labels": labels, "features": features, "probability": draw.integers(0, 5, len(scores)) / 4}
     every["influences"] = features - 2
+    chances = draw.integers(0, 3, size=(len(scores), 5)) + np.eye(5)[labels]  # some alike, as features are
+    every["evidence"] = {"probabilities": chances / chances.sum(axis=1, keepdims=True)}
     return scores, {**every, "class_error": np.linspace(0, 0.4, 5), "hard": "low"}
 
 
@@ -71,6 +74,7 @@ def test_what_is_kept_does_not_depend_on_the_order_of_the_data(selector, pairs, 
     ids = np.array([f"{number:03d}" for number in range(len(scores))])
     shuffled = np.array(random.sample(range(len(scores)), len(scores)))
     rows = {name: every[name][shuffled] for name in ("labels", "features", "probability", "influences")}
+    rows["evidence"] = {name: table[shuffled] for name, table in every["evidence"].items()}
     kept = moso.select(scores, ratio=ratio, selector=selector, ids=ids, **every)
     again = moso.select(scores[shuffled], ratio=ratio, selector=selector, ids=ids[shuffled], **{**every, **rows})
     assert set(ids[kept]) == set(ids[shuffled][again])
@@ -255,7 +259,7 @@ def test_bad_evidence_is_one_sentence(make_evidence):
 @pytest.mark.parametrize("selector", NAMES)
 def test_a_selector_without_its_evidence_says_what_to_give(selector, make_evidence):
     every = {**make_evidence(30), "scores": np.ones(30)}
-    spelled = {"class-error": "class_error"}
+    spelled = {"class-error": "class_error", "probabilities": "evidence"}
     for need in find_selector(selector).needed():
         less = {name: value for name, value in every.items() if name != spelled.get(need, need)}
         with refusal("evidence-missing", selector, spelled.get(need, need)):

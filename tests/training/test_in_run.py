@@ -12,7 +12,7 @@ from moso.training.loop import AfterStep, Checkpoints, StepPlan, TrainingData, t
 from moso.training.recipe import TrainingRecipe
 from moso.training.schedule import learning_rate
 from refusals import refusal
-from torch_optimizers import torch_optimizer
+from torch_optimizers import set_rate, torch_optimizer
 
 COUNT = 40
 RECIPE = TrainingRecipe(
@@ -51,10 +51,10 @@ def collected(build, recipe=RECIPE, steps=(8, 12, 16), **options):
     return model, found
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
-def test_terms_are_products_of_momentum_with_gradients_of_single_samples(optimizer):
+@pytest.mark.parametrize(("optimizer", "trunk"), [("sgd", 1.0), ("adam", 1.0), ("adamw", 1.0), ("sgd", 0.1)])
+def test_terms_are_products_of_momentum_with_gradients_of_single_samples(optimizer, trunk):
     own = {"optimizer": optimizer, "nesterov": False} if optimizer != "sgd" else {}
-    recipe = RECIPE.changed(**own)
+    recipe = RECIPE.changed(**own, trunk_factor=trunk)
     _, found = collected(perceptron, recipe)
     source, model = data(recipe), perceptron()
     truth = np.full((3, COUNT), np.nan)
@@ -68,13 +68,15 @@ def test_terms_are_products_of_momentum_with_gradients_of_single_samples(optimiz
     for epoch in range(4):
         for positions in source.epoch_batches(12, epoch, 3):
             step += 1
-            optimiser.param_groups[0]["lr"] = learning_rate(recipe, step, 16, PER_EPOCH)
+            set_rate(optimiser, learning_rate(recipe, step, 16, PER_EPOCH))
             inputs, labels = source.view.batch(positions, epoch)
             if epoch:
                 name, scale = "momentum_buffer", 0.1 / (1 - 0.9 ** (step - 1))
                 if optimizer != "sgd":
                     name, scale = "exp_avg", 1 / (1 - 0.9 ** (step - 1))
-                moments = [optimiser.state[value][name] * scale for value in model.parameters()]
+                groups = [(group["factor"], group["params"]) for group in optimiser.param_groups]
+                weighed = {value: factor * scale for factor, own in groups for value in own}
+                moments = [optimiser.state[value][name] * weighed[value] for value in model.parameters()]
                 for z, position in enumerate(positions.tolist()):
                     loss = nn.functional.cross_entropy(model(inputs[z : z + 1]), labels[z : z + 1])
                     parts = torch.autograd.grad(loss, list(model.parameters()))

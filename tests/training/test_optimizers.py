@@ -11,7 +11,7 @@ from torch import nn
 
 from moso.training.optimizers import Optimizer, descend, find_rule, rules
 from moso.training.recipe import TrainingRecipe
-from torch_optimizers import torch_optimizer
+from torch_optimizers import set_rate, torch_optimizer
 
 PLAIN = {"epochs": 1, "batch_size": 1, "learning_rate": 0.1, "schedule": "constant"}
 RECIPES = {
@@ -19,7 +19,9 @@ RECIPES = {
     "sgd decayed": {"momentum": 0.0, "weight_decay": 0.01},
     "sgd momentum": {"momentum": 0.9, "weight_decay": 0.01},
     "sgd nesterov clipped": {"momentum": 0.9, "nesterov": True, "weight_decay": 0.01, "clip_norm": 0.5},
+    "sgd, slower trunk": {"weight_decay": 0.01, "clip_norm": 0.5, "trunk_factor": 0.1},
     "adamw": {"optimizer": "adamw", "weight_decay": 0.1},
+    "adamw, slower trunk": {"optimizer": "adamw", "weight_decay": 0.1, "trunk_factor": 0.3},
     "adamw clipped, other betas": {"optimizer": "adamw", "momentum": 0.8, "beta2": 0.95, "clip_norm": 0.5},
     "adam": {"optimizer": "adam"},
     "adam decayed, large epsilon": {"optimizer": "adam", "weight_decay": 0.1, "epsilon": 1e-3},
@@ -67,7 +69,8 @@ def test_it_is_the_optimiser_of_torch_to_the_bit(settings, dtype):
             model(inputs, reached=number % 3 == 1).square().sum().backward()
         if how.clip_norm is not None:
             nn.utils.clip_grad_norm_(theirs.parameters(), how.clip_norm)
-        mine.rate = other.param_groups[0]["lr"] = rate
+        mine.rate = rate
+        set_rate(other, rate)
         mine.step()
         other.step()
         for one, two in zip(ours.parameters(), theirs.parameters(), strict=True):

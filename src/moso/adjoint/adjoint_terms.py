@@ -1,6 +1,5 @@
 """The per-sample results of an adjoint sweep, stored as `adjoint/part-000.npz`, in the order of the positions."""
 
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moso import errors
-from moso.files import replacing
+from moso.checksums import damaged
+from moso.files import read_arrays, write_arrays
 
 
 @dataclass(frozen=True)
@@ -65,30 +65,22 @@ def write_adjoint(path: Path, terms: AdjointTerms) -> None:
     """Write the terms of a run atomically."""
     own = {} if terms.own_change is None else {"own_change": terms.own_change}
     own |= {} if terms.own_variance is None else {"own_variance": terms.own_variance}
-    with replacing(path) as temporary, temporary.open("wb") as file:
-        np.savez(
-            file,
-            change=terms.change,
-            own_risk=np.array(terms.own_risk),
-            probes=np.array(terms.probes),
-            **own,  # type: ignore[arg-type]
-        )
+    write_arrays(path, change=terms.change, own_risk=np.array(terms.own_risk), probes=np.array(terms.probes), **own)
 
 
 def read_adjoint(path: Path) -> AdjointTerms:
     """Read the terms of a run.
 
     Raises:
-        FileUnreadable: The file is missing, damaged, or not the adjoint of a run.
+        FileUnreadable: The file is missing.
+        FileDamaged: The file is not what was written.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return AdjointTerms(
-                file["change"],
-                bool(file["own_risk"]),
-                file.get("own_change"),
-                file.get("own_variance"),
-                int(file["probes"]),
-            )
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as problem:
+        found = read_arrays(path)
+    except OSError as problem:
         raise errors.FileUnreadable(f"{path} does not hold the adjoint of a run: {problem}") from problem
+    try:
+        own = found.get("own_change"), found.get("own_variance"), int(found["probes"])
+        return AdjointTerms(found["change"], bool(found["own_risk"]), *own)
+    except (ValueError, TypeError, KeyError) as problem:
+        raise damaged(path, f"it does not hold the adjoint of a run: {problem}") from problem

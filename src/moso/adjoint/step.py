@@ -20,9 +20,10 @@ losses along `u`, plus the path of the batch's statistics into batch-norm's runn
 For plain gradient descent `u = - eta lambda'`, and this is `eta / (B - 1) lambda' . (g_i - G)`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -38,7 +39,7 @@ from moso.batch import Batch
 from moso.gradients import Loss, map_tensors, to_device
 from moso.gradients.losses import LossModule
 from moso.randomness import reseed, seeded
-from moso.training.optimizers import Slots, Tensors, descend, find_rule
+from moso.training.optimizers import Slots, Tensors, descend, find_rule, rate_factors
 from moso.training.recipe import TrainingRecipe
 
 # Allowed difference between the mean of `u . g_i` and `u . G`, relative to the summed magnitudes of the products.
@@ -64,6 +65,11 @@ class Step:
     loss: Loss
     recipe: TrainingRecipe
     seed: int
+
+    @cached_property
+    def factors(self) -> dict[str, float]:
+        """What the learning rate is multiplied by, per parameter."""
+        return rate_factors(self.model, self.recipe)
 
     def back(self, state: TrainingState, batch: Batch, rate: float, adjoints: Sequence[Adjoint]) -> StepBack:
         """Map adjoints of the state after update `state.step + 1` to adjoints of `state`.
@@ -91,7 +97,8 @@ class Step:
             )
         reached = {name: value for name, value in zip(leaves, gradients, strict=True) if value is not None}
         updated = {name: statistics.after(buffers[name]) for name in moving}
-        descent = _Descent(self.recipe, rate, state, {name: value.detach() for name, value in reached.items()})
+        detached = {name: value.detach() for name, value in reached.items()}
+        descent = _Descent(self.recipe, rate, self.factors, state, detached)
         found, changes = [], []
         for number, adjoint in enumerate(adjoints):
             part = descent.back(adjoint)
@@ -175,7 +182,14 @@ class _Back:
 class _Descent:
     """The optimiser's part of one update, kept so that several adjoints can be propagated back through it."""
 
-    def __init__(self, recipe: TrainingRecipe, rate: float, state: TrainingState, gradients: Tensors) -> None:
+    def __init__(
+        self,
+        recipe: TrainingRecipe,
+        rate: float,
+        factors: Mapping[str, float],
+        state: TrainingState,
+        gradients: Tensors,
+    ) -> None:
         used = find_rule(recipe.optimizer).slots(recipe)
         self._sources = {
             "trained": _leaves({name: state.trained[name] for name in gradients}),
@@ -183,7 +197,8 @@ class _Descent:
             **{slot: _leaves({name: state.slot(slot, name) for name in gradients}) for slot in used},
         }
         held = {slot: self._sources[slot] for slot in used}
-        trained, slots = descend(recipe, rate, state.counts, self._sources["trained"], self._sources["gradient"], held)
+        along = self._sources["gradient"]
+        trained, slots = descend(recipe, rate, state.counts, self._sources["trained"], along, held, factors=factors)
         self._results = {"trained": trained, **slots}
         self.trained = {**state.trained, **{name: value.detach() for name, value in trained.items()}}
         self.slots = {

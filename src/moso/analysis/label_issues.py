@@ -27,6 +27,8 @@ from moso.selection.feature_rows import Features
 BEST = "aum"
 # Where inputs are vectors: doubt of the nearest samples, and the mean rank of that and of out-of-sample doubt.
 NEIGHBOURS, COMBINED = "neighbours", "combined"
+# What found the most wrong labels in our measurements, best first; page and `suspects` take the first that is there.
+_RECOMMENDED = (COMBINED, BEST, OUT_OF_SAMPLE)
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ def find_label_issues(
     opinions = {OUT_OF_SAMPLE: doubt(probabilities, given), **_score_suspicions(run, seed)}
     beside, missing = _by_neighbours(run, given, opinions[OUT_OF_SAMPLE])
     opinions |= beside
-    order = order or next(name for name in (COMBINED, BEST, OUT_OF_SAMPLE) if name in opinions)
+    order = order or next(name for name in _RECOMMENDED if name in opinions)
     if order not in opinions:
         raise unknown_name("order of suspects", order, opinions)
     actual = right_labels(run, given, ids, labels)
@@ -118,18 +120,21 @@ def _by_neighbours(
 
 
 def label_suspicion(run: Run) -> tuple[str, NDArray[np.float64]] | None:
-    """Return the best ranking that the first seed's evidence gives without a search for neighbours.
+    """Return the ranking that `find_label_issues` takes, as far as the first seed's evidence gives it.
 
     Returns:
         Its name and the suspicion of every sample, high means more, shape ``[samples]``; None if there is neither the
         score `aum` nor an out-of-sample prediction.
     """
-    scores, home = run.scores(), run.directory.root
+    scores, home, opinions = run.scores(), run.directory.root, dict[str, NDArray[np.float64]]()
+    if out_of_sample_path(home).exists():
+        given = run.table()["label"].to_numpy()
+        opinions[OUT_OF_SAMPLE] = doubt(read_out_of_sample(home), given)
+        opinions |= _by_neighbours(run, given, opinions[OUT_OF_SAMPLE])[0]
     if BEST in scores and np.isfinite(scores[BEST]).all():
-        return BEST, _score_suspicions(run, run.configuration.seed)[BEST]
-    if not out_of_sample_path(home).exists():
-        return None
-    return OUT_OF_SAMPLE, doubt(read_out_of_sample(home), run.table()["label"].to_numpy())
+        opinions[BEST] = _score_suspicions(run, run.configuration.seed)[BEST]
+    order = next((name for name in _RECOMMENDED if name in opinions), None)
+    return None if order is None else (order, opinions[order])
 
 
 def _score_suspicions(run: Run, seed: int) -> dict[str, NDArray[np.float64]]:

@@ -115,7 +115,7 @@ def _bytes_per_sample(c: Configuration, classes: int) -> int:
     needs, names = c.needs(), {kind.name for kind in needed_kinds(c.needs())}
     per_seed = 8 * len(wanted_scores(c.methods)) + 16 * c.time_steps + 40
     per_seed += 4 * c.surrogate.epochs * len(columns(needs, DYNAMICS))
-    per_seed += 4 * _FEATURES * ("features" in names) + 4 * classes * ("predictions" in names)
+    per_seed += 4 * _FEATURES * ("features" in names) + 4 * classes * len(names & {"predictions", "probabilities"})
     return c.seeds * (per_seed + 3 * len(c.pairs()) * len(c.ratios))
 
 

@@ -12,7 +12,7 @@ from torch import nn
 from moso import errors
 from moso.data.views import View
 from moso.errors import MosoError
-from moso.evidence.trajectory import as_network
+from moso.evidence.network_names import as_network
 from moso.gradients import Loss, evaluation_mode, to_device
 from moso.randomness import seeded
 

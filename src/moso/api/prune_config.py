@@ -15,6 +15,7 @@ from moso.training.recipe import Match
 _REFUSED = {
     "dataset": "prune takes the data itself as train_set",
     "label_noise": "data in memory is taken as it is; put the noise into the labels that you give (labels=)",
+    "noise_kind": "data in memory is taken as it is; put the noise into the labels that you give (labels=)",
     "resize": "data in memory is taken as it is; resize the pictures before, or in the transform of the dataset",
     "on_broken": "data in memory is read by its own dataset, which decides about broken files",
     "memory_limit": "data in memory is taken as it is",
@@ -38,6 +39,7 @@ class PruneSettings(TypedDict, total=False):
     epochs: int | None
     batch_size: int | None
     learning_rate: float | None
+    trunk_factor: float | None
     augmentation: Augmentation | None
     retrain_epochs: int | None
     surrogate: Mapping[str, Any] | None
@@ -56,6 +58,7 @@ class PruneSettings(TypedDict, total=False):
     partitions: int | None
     time_steps: int | None
     sampling: Sampling | None
+    optimizer_aware: bool | None
     form: Form | None
     view: Literal["auto", "evaluation", "training"] | None
     parameters: Literal["all", "head"] | None
@@ -70,6 +73,7 @@ class PruneSettings(TypedDict, total=False):
     initialisations: int | None
     early_epochs: int | None
     embedding: str | None
+    features: Literal["reference", "embedding"] | None
     rounds: int | None
     class_mix: Literal["equal", "as-is"] | None
     min_per_class: int | None
@@ -90,6 +94,7 @@ class PruneConfig:
         epochs: Epochs of surrogates and retrainings.
         batch_size: Samples per update.
         learning_rate: Highest learning rate.
+        trunk_factor: What the rate is multiplied by for trained parameters before the classifier.
         augmentation: `none` (the default), `crop`, `crop-flip` or `resized-crop-flip`, for arrays of pictures.
         retrain_epochs: Epochs of retrainings, if others than those of surrogates.
         surrogate: Further settings of the recipe for surrogates, such as ``{"momentum": 0.5}``.
@@ -99,7 +104,7 @@ class PruneConfig:
         retrain_recipe: Recipe of retrainings, if another.
         pretrained: Start a network of timm from its own pretrained weights.
         weights: File of weights to start from: safetensors, or plain tensors.
-        train: What of the network is trained: `all`, `head` or `last:N`.
+        train: What of the network is trained: `all`, `head`, `last:N`, `lora:RANK` or `dora:RANK`.
         trunk: A frozen trunk is computed `once` and kept, or in `every` pass.
         feature_views: Fixed augmented views of a frozen trunk that are computed once.
         embed: Network on whose features samples are scored and selected (the model is then a head), or `features:DIR`.
@@ -108,6 +113,7 @@ class PruneConfig:
         partitions: Number of partitions (the paper's I); 1 disables partitioning.
         time_steps: Number of sampled time steps (the paper's K).
         sampling: How time steps are drawn, `stratified` or `uniform`.
+        optimizer_aware: Compare gradients as the optimiser rescales them; no effect with `sgd`.
         form: Form of the MoSo score, `paper` or `centred`.
         view: Score samples and network as in `evaluation`, or as `training` saw them; `auto` takes the latter with
             batch-norm or augmentation.
@@ -122,7 +128,8 @@ class PruneConfig:
         trial_share: Share of the retraining's epochs for which a candidate of `auto` is tried.
         initialisations: Networks that el2n and grand average.
         early_epochs: Epochs after which el2n and grand look; 0 is a tenth of training.
-        embedding: Features for ssp: `trained`, a file, or `timm:NAME`.
+        embedding: Embedding without labels for ssp and zcore: `trained`, `inputs`, a file, or `timm:NAME`.
+        features: Features that samples are compared by: those of the `reference` network, or of the `embedding`.
         rounds: Rounds of training on the kept samples, scoring all samples and dropping a part.
         class_mix: Mix of classes that is kept, `equal` (balanced) or `as-is` (proportional); by default `as-is` if the
             largest class has more than 1.5 times the samples of the smallest.
@@ -147,6 +154,7 @@ class PruneConfig:
     epochs: int | None = None
     batch_size: int | None = None
     learning_rate: float | None = None
+    trunk_factor: float | None = None
     augmentation: Augmentation | None = None
     retrain_epochs: int | None = None
     surrogate: Mapping[str, Any] | None = None
@@ -165,6 +173,7 @@ class PruneConfig:
     partitions: int | None = None
     time_steps: int | None = None
     sampling: Sampling | None = None
+    optimizer_aware: bool | None = None
     form: Form | None = None
     view: Literal["auto", "evaluation", "training"] | None = None
     parameters: Literal["all", "head"] | None = None
@@ -179,6 +188,7 @@ class PruneConfig:
     initialisations: int | None = None
     early_epochs: int | None = None
     embedding: str | None = None
+    features: Literal["reference", "embedding"] | None = None
     rounds: int | None = None
     class_mix: Literal["equal", "as-is"] | None = None
     min_per_class: int | None = None

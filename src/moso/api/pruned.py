@@ -17,6 +17,8 @@ from moso.data.given import look_at, splits_of
 from moso.report.page.page import write_report
 from moso.results.manifest import PrunedNote
 from moso.results.reading import Run
+from moso.results.selections import read_kept
+from moso.selection import Kept
 
 
 class Pruned:
@@ -27,6 +29,8 @@ class Pruned:
 
     Attributes:
         kept: Sorted positions of the kept samples.
+        weights: One weight per kept sample, in the order of `kept`: how many samples it stands for; None for methods
+            without weights (most of them).
         dropped: Sorted positions of the others.
         scores: One float per sample, in dataset order; NaN for methods without scores (such as `herding`).
         subset: The kept samples, of the same kind as the data that was given: arrays, a frame, a dataset.
@@ -44,10 +48,11 @@ class Pruned:
     """
 
     def __init__(
-        self, run: Run, kept: NDArray[np.int64], scores: NDArray[np.float64], take: Callable[..., Any] | None = None
+        self, run: Run, kept: Kept, scores: NDArray[np.float64], take: Callable[..., Any] | None = None
     ) -> None:
         self.run = run
-        self.kept = kept
+        self.kept = kept.positions
+        self.weights = kept.weights
         self.scores = scores
         self._take = take
 
@@ -90,10 +95,18 @@ class Pruned:
         return verdict_of(self.run)
 
     def table(self) -> pa.Table:
-        """Return one row per sample as an Arrow table: id, label, partition, every score, and whether it is kept."""
+        """Return one row per sample as an Arrow table: id, label, partition, every score, and whether it is kept.
+
+        Weighted selections have a further column `weight`, null where a sample is not kept.
+        """
         kept = np.zeros(len(self.scores), dtype=bool)
         kept[self.kept] = True
-        return self.run.table().append_column("kept", pa.array(kept))
+        table = self.run.table().append_column("kept", pa.array(kept))
+        if self.weights is None:
+            return table
+        weights = np.full(len(self.scores), np.nan)
+        weights[self.kept] = self.weights
+        return table.append_column("weight", pa.array(weights, mask=~kept))
 
     def to_frame(self) -> Any:
         """Return `table()` as a pandas frame, or as the Arrow table itself where pandas is not installed."""
@@ -162,7 +175,7 @@ class Pruned:
     @classmethod
     def _opened(cls, run: Run, take: Callable[..., Any] | None) -> "Pruned":
         note = run.manifest["pruned"]
-        kept = run.kept(note["method"], note["ratio"], note["selector"])
+        kept = read_kept(run.directory.root, run.selection(note["method"], note["ratio"], note["selector"]))
         found = run.scores().get(note["score"]) if note["score"] else None
         samples = int(run.manifest["dataset"]["train"])
         return cls(run, kept, np.full(samples, np.nan) if found is None else found, take)

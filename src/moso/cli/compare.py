@@ -73,17 +73,23 @@ def _compare(
     from moso.evaluation.baselines import BASELINES
     from moso.report.page.page import write_report
     from moso.results.reading import Run
-    from moso.run.stages import check_own
+    from moso.results.verification import mended
+    from moso.run.stages import check_measurable, check_own
     from moso.run.stages import compare as carry_out
 
     job = new_job(file, out, options, settings, {"baselines": list(BASELINES)}, dry_run)
+    check_measurable(job)
     check_own(job, *own)
     if dry_run:
         print_plan(job, options.worker_count(job.configuration))
         return
     with working(job, options, ("train", "score", "evaluate")) as executor:
-        carry_out(job, executor, *own)
-        write_report(Run(job.directory))
+
+        def work() -> None:
+            carry_out(job, executor, *own)
+            write_report(Run(job.directory))
+
+        mended(job.directory, work)
     _show(Run(job.directory), None, options.quiet)
 
 

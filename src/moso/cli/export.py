@@ -80,3 +80,5 @@ def export(run: RunArgument, options: ExportOptions) -> None:
         kept = f"{done.samples:,} of {opened.manifest['dataset']['train']:,} training samples"
         one = done.selection
         typer.echo(f"{kept}, kept by {one.method} ({one.selector}) at ratio {one.ratio:g}, written to {done.path}")
+        if done.note:
+            typer.echo(done.note)

@@ -24,12 +24,13 @@ def score(run: RunArgument, method: Methods = None, selector: Selectors = None, 
     """Gather the evidence that methods and selectors need and write the scores."""
     from moso.cli.options.selection_options import asked_choices
     from moso.cli.work import open_job, working
+    from moso.results.verification import mended
     from moso.run.stages import score_stage
 
-    job = open_job(run, options.runtime)
+    job = open_job(run, options)
     choices = asked_choices(job, method, selector)
     with working(job, options, ("train", "score")) as executor:
-        score_stage(job, executor, choices)
+        mended(job.directory, lambda: score_stage(job, executor, choices))
     if not options.quiet:
         typer.echo(f"scores in {job.directory.named(job.directory.root / 'scores.parquet')}")
 
@@ -38,11 +39,12 @@ def score(run: RunArgument, method: Methods = None, selector: Selectors = None, 
 def select(run: RunArgument, asked: SelectionOptions, quiet: Quiet = False) -> None:
     """Choose what is kept, from scores that are there or yours; any method, selector and ratio."""
     from moso.cli.work import open_job, working
+    from moso.results.verification import mended
     from moso.run.stages import select_stage
 
     job = open_job(run)
-    with working(job, ExecutorOptions(workers=1, quiet=True)):
-        select_stage(job, asked.choices(job), asked.ratios(job))
+    with working(job, ExecutorOptions(workers=1, quiet=True), networks=False):
+        mended(job.directory, lambda: select_stage(job, asked.choices(job), asked.ratios(job)))
     if not quiet:
         typer.echo(f"selections in {job.directory.named(job.directory.root / 'selections.parquet')}")
 
@@ -54,12 +56,17 @@ def evaluate(
     """Retrain on what selections keep and on all data, and test."""
     from moso.cli.printed_tables import print_summary
     from moso.cli.work import open_job, with_tolerance, working
+    from moso.results.verification import mended
     from moso.run.stages import evaluate_stage, select_stage
 
-    job = with_tolerance(open_job(run, options.runtime), tolerance)
+    job = with_tolerance(open_job(run, options), tolerance)
     with working(job, options, ("evaluate",)) as executor:
-        choices, ratios = asked.choices(job), asked.ratios(job)
-        select_stage(job, choices, ratios)
-        evaluate_stage(job, executor, choices, ratios)
+
+        def work() -> None:
+            choices, ratios = asked.choices(job), asked.ratios(job)
+            select_stage(job, choices, ratios)
+            evaluate_stage(job, executor, choices, ratios)
+
+        mended(job.directory, work)
     if not options.quiet:
         print_summary(job)

@@ -57,7 +57,7 @@ def suspects(
     if not out_of_sample_path(opened.directory.of_seed(opened.configuration, opened.configuration.seed)).exists():
         if opened.configuration.dataset == CUSTOM:
             raise errors.DataInMemory(f"{run} was made from data in memory and has no out-of-sample predictions")
-        job = open_job(run, options.runtime)
+        job = open_job(run, options)
         with working(job, options) as executor:
             gather(job, executor, frozenset({"predictions"}))
     found = find_label_issues(opened, order=order, top=top or None, labels=labels, seed=seed)

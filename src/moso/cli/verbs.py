@@ -84,6 +84,12 @@ VERBS: dict[str, Verb] = {
         "Show what a run has done, what it is doing, and how long it will take.",
         "moso status runs/digits --watch 10",
     ),
+    "verify": Verb(
+        _AFTER,
+        "verify:verify",
+        "Read every file of a run: what is whole, what is damaged, what is missing.",
+        "moso verify runs/digits --repair",
+    ),
     "report": Verb(_AFTER, "report:report", "Write report.html, a page that opens offline.", "moso report runs/digits"),
     "explore": Verb(
         _AFTER,
@@ -102,6 +108,12 @@ VERBS: dict[str, Verb] = {
         "suspects:suspects",
         "List samples whose label is probably wrong.",
         "moso suspects runs/digits --top 50",
+    ),
+    "index": Verb(
+        _AFTER,
+        "index:index",
+        "Store the gradients of a run's samples, and ask which samples new targets want.",
+        "moso index query runs/chat --target code=text:code.jsonl",
     ),
     "reproduce": Verb(
         _STUDIES,
@@ -126,4 +138,6 @@ VERBS: dict[str, Verb] = {
     "datasets": Verb(_LISTS, "listing:datasets", "List data sets and forms of paths.", "moso datasets"),
 }
 # Verbs that continue from what an interrupted command has finished.
-RESUMABLE = frozenset({"run", "compare", "embed", "train", "score", "select", "evaluate", "suspects", "reproduce"})
+RESUMABLE = frozenset(
+    {"run", "compare", "embed", "train", "score", "select", "evaluate", "suspects", "index", "reproduce"}
+)

@@ -16,9 +16,11 @@ from moso.cli.export import ExportOptions
 from moso.cli.options.configuration_flags import QUICK, QUICK_VISITS, RunSettings, configuration_from, says_mix
 from moso.cli.options.executor_options import ExecutorOptions
 from moso.cli.options.selection_options import SelectionOptions, asked_ratios
+from moso.code_trust import allow_code
 from moso.configuration import CUSTOM, Configuration
 from moso.configuration.class_mix import ClassMix, fitting_mix
 from moso.configuration.device import available_device
+from moso.configuration.network_settings import network_names
 from moso.data.samples import Samples
 from moso.evaluation.standings import RANDOM
 from moso.evaluation.tolerance import check_tolerance
@@ -26,7 +28,8 @@ from moso.results.directory import RunDirectory
 from moso.results.overrides import overrides_digest
 from moso.results.reading import Run
 from moso.results.run_data import Preparation, open_data, prepared
-from moso.run.job import Job, Runtime
+from moso.results.verification import mended
+from moso.run.job import Job
 from moso.run.stages import Executor, begin, evaluation_pieces, select_stage
 from moso.run.work_plan import measuring, training
 from moso.selection.share import asked_ratio
@@ -39,7 +42,9 @@ def default_out(configuration: Configuration) -> Path:
 
 
 @contextmanager
-def working(job: Job, options: ExecutorOptions, stages: Collection[str] = ()) -> Iterator[Executor]:
+def working(
+    job: Job, options: ExecutorOptions, stages: Collection[str] = (), networks: bool = True
+) -> Iterator[Executor]:
     """Lock and prepare the run directory, and yield an executor for its pieces.
 
     Under torchrun, processes other than the leading one follow it and exit instead.
@@ -48,6 +53,7 @@ def working(job: Job, options: ExecutorOptions, stages: Collection[str] = ()) ->
         job: The job of the run.
         options: Where and how pieces run.
         stages: The stages that will be executed, for the bar of the whole command.
+        networks: Whether networks will be needed.
     """
     if not options.leads:
         options.follow(job)
@@ -55,7 +61,7 @@ def working(job: Job, options: ExecutorOptions, stages: Collection[str] = ()) ->
     if not options.is_remote:
         available_device(job.configuration.device)
     with job.directory.locked():
-        begin(job)
+        mended(job.directory, lambda: begin(job, networks=networks))
         with options.executor_for(job.configuration, _planned(job, stages)) as executor:
             yield executor
 
@@ -67,12 +73,14 @@ def _planned(job: Job, stages: Collection[str]) -> dict[str, int]:
     return dict(Counter(one.label for one in pieces if one.stage in stages and not one.is_complete(job)))
 
 
-def open_job(run: str, runtime: Runtime | None = None) -> Job:
-    """Open the job of an existing run directory."""
+def open_job(run: str, options: ExecutorOptions | None = None) -> Job:
+    """Open the job of an existing run directory; `options.trust` allows code that its file names."""
     directory = RunDirectory.at(run)
     directory.pull()
-    directory.configuration()
-    return Job.open(directory, runtime=runtime)
+    configuration = directory.configuration()
+    if options is not None and options.trust:
+        allow_code(network_names(configuration.model_dump()))
+    return Job.open(directory, runtime=None if options is None else options.runtime)
 
 
 def with_tolerance(job: Job, tolerance: float | None) -> Job:
@@ -110,6 +118,8 @@ def new_job(
     """
     given = {**(defaults or {}), **(QUICK if settings.quick else {})}
     configuration, file_out = configuration_from(file, settings.given, given)
+    if options.trust:
+        allow_code(network_names(configuration.model_dump()))
     data = open_data(configuration)
     configuration = _with_samples(configuration, settings, len(data.train))
     named = out or file_out
@@ -121,7 +131,8 @@ def new_job(
         configuration = configuration.model_copy(update={"class_mix": mix})
     directory = RunDirectory.at(named or default_out(configuration))
     with showing(options.quiet) as progress:
-        data = prepared(data, configuration, directory, Preparation(progress, placeholder=dry_run))
+        how = Preparation(progress, placeholder=dry_run)
+        data = mended(directory, lambda: prepared(data, configuration, directory, how), locked=False)
     return Job(directory, configuration, data, runtime=options.runtime)
 
 
@@ -175,6 +186,6 @@ def asked_selection(run: Run, asked: ExportOptions) -> tuple[str | None, str | N
         wanted = SelectionOptions(
             method=[method], selector=None if asked.selector is None else [asked.selector], overrides=asked.overrides
         )
-        with working(job, ExecutorOptions(workers=1, quiet=True)):
+        with working(job, ExecutorOptions(workers=1, quiet=True), networks=False):
             select_stage(job, wanted.choices(job), [ratio])
     return method, asked.selector, ratio

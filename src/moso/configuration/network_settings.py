@@ -1,17 +1,30 @@
 """Settings of networks and their recipes: which fit, and which exclude each other."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from moso import errors
 from moso.data.sources.registry import fitting
 from moso.models.freezing import ALL, HEAD
+from moso.tasks import TASKS, LanguageModelling, MaskedLanguageModelling
 from moso.training.recipe import TrainingRecipe, load_recipe
 
 if TYPE_CHECKING:
     from moso.configuration.configuration import Configuration
 
 GIVEN_FEATURES = "features:"
+_NETWORKS = ("model", "retrain_model", "embed")
 _HEAD_RECIPE, _WHOLE_RECIPE = "linear-probe", "finetune"
+
+
+def network_names(values: Mapping[str, Any]) -> list[str]:
+    """Return the names of all networks among settings.
+
+    Example:
+        >>> network_names({"model": "mine:make", "ratios": [0.4]})
+        ['mine:make']
+    """
+    return [values[name] for name in _NETWORKS if isinstance(values.get(name), str)]
 
 
 def fitting_networks(values: dict[str, Any], dataset: str) -> tuple[str, str]:
@@ -28,6 +41,8 @@ def fitting_networks(values: dict[str, Any], dataset: str) -> tuple[str, str]:
         ('convnet', 'finetune')
     """
     model, recipe = fitting(dataset)
+    if isinstance(TASKS.find(str(values.get("task", ""))), LanguageModelling):
+        return "gpt", "language"
     if values.get("embed"):
         return "linear", _HEAD_RECIPE
     if values.get("train", ALL) == HEAD:
@@ -54,6 +69,10 @@ def check_networks(configuration: "Configuration") -> None:
         MosoError: ``settings-conflict``, ``setting-missing``, ``setting-invalid``.
     """
     c, start = configuration, configuration.start  # the start checks itself
+    if c.task == MaskedLanguageModelling.name and (c.model == "gpt" or c.model.startswith("gpt:")):
+        raise errors.SettingMissing(
+            "task 'masked-lm' needs a network that looks both ways: give --model hf:FOLDER (a config.json is enough)"
+        )
     if not c.embed and (c.prove == "network" or c.embed_size is not None):
         flag = "--prove network" if c.prove == "network" else "--embed-size"
         raise errors.SettingsConflict(f"{flag} belongs to --embed NETWORK; without it the data itself is trained on")

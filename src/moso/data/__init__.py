@@ -2,6 +2,7 @@
 
 from moso.batch import Batch
 from moso.data.augment import Augmentation
+from moso.data.bank_view import with_bank
 from moso.data.dataset import DataSet, datasets, open_dataset
 from moso.data.decoding import OnBroken
 from moso.data.images import BrokenImageError
@@ -30,4 +31,5 @@ __all__ = [
     "partition",
     "read_labels",
     "split_evenly",
+    "with_bank",
 ]

@@ -14,10 +14,14 @@ from moso.data.labels import read_labels
 from moso.data.partitions import hold_out
 from moso.data.readers import MEMORY_LIMIT_BYTES, MemoryReader
 from moso.data.samples import Samples, StoredSamples
+from moso.data.sequences import SequenceReader, TokenSettings, tokenised
+from moso.data.sequences.sequence_reader import Split
+from moso.data.sequences.token_coding import CodedTexts
 from moso.data.sources.registry import SOURCES, open_source
-from moso.data.tokenizer import TextReader, Tokenizer
+from moso.data.tokenizer import Encoding, TextReader, Tokenizer
 from moso.data.views import Normalisation
-from moso.tasks import Task
+from moso.tasks import LanguageModelling, Task
+from moso.tasks.label_noise import NoiseKind
 
 
 @dataclass(frozen=True)
@@ -67,11 +71,13 @@ def open_dataset(
     on_broken: OnBroken = "stop",
     labels: str | None = None,
     label_noise: float = 0.0,
+    noise_kind: NoiseKind = "symmetric",
     seed: int = 0,
     test_share: float = 0.2,
     memory_limit: int = MEMORY_LIMIT_BYTES,
     validation: str | None = None,
     validation_share: float = 0.0,
+    tokens: TokenSettings | None = None,
 ) -> DataSet:
     """Open a data set by name.
 
@@ -86,11 +92,13 @@ def open_dataset(
         labels: `FILE[:KEY]` with labels of the source's training split, one per sample, or by id for some or all of
             them; read before noise is added.
         label_noise: Share of the training samples, in [0, 1], that draw a new label.
+        noise_kind: `symmetric` draws from all classes, `pair` gives the next class.
         seed: Seed of the label noise.
         test_share: Share of each class, in [0, 1), that is held out by id if the source has no test split.
         memory_limit: Decoded inputs larger than this many bytes stay on disk.
         validation: Name of another data set to validate on.
         validation_share: Share of each class of the training split, in [0, 1), to hold out for validation instead.
+        tokens: Tokenizer and limit of length of texts; by default the built-in tokenizer.
 
     Raises:
         UnknownName: There is no data set of this name.
@@ -108,13 +116,14 @@ def open_dataset(
     _check_options(resize, test_share, validation, validation_share, label_noise)
     source, test = open_source(name, resize, memory_limit, task)
     if not source.task.by_class and (labels is not None or label_noise > 0):
-        raise errors.ClassesRequired(f"the answers of {name} are numbers; --labels and --label-noise are for classes")
+        what = f"the answers of {name} are numbers" if source.task.has_answers else f"{name} is opened without labels"
+        raise errors.ClassesRequired(f"{what}; --labels and --label-noise are for classes")
     # Every draw below is by id, and the splits use the source's labels, so replaced labels never move a sample between
     # splits.
     clean = source.labels
     used = clean if labels is None else read_labels(labels, len(source), source.classes, source.ids, clean)
     training = _Training(source, clean, used)
-    if test is None and test_share > 0:
+    if test is None and test_share > 0 and source.task.has_answers:  # without answers nothing is tested
         training, test = training.hold_out(test_share, name, "test")
     judge = None if validation is None else open_source(validation, resize, memory_limit, task)[0]
     if validation_share > 0:
@@ -128,11 +137,11 @@ def open_dataset(
         training = training.take(whole, train)
     used, noisy = training.used, None
     if label_noise > 0:
-        used, noisy = train.task.noisy(used, train.keys, label_noise, seed)
+        used, noisy = train.task.noisy(used, train.keys, label_noise, seed, noise_kind)
     if train.task.by_class:
         splits["training"] = train.relabelled(used)
     _check(name, splits)
-    met = _as_met(splits)
+    met = _as_met(splits, tokens or TokenSettings(), seed)
     original = training.clean if labels is not None or label_noise > 0 else None
     return DataSet(name, met["training"], met.get("test"), original, noisy, met.get("validation"))
 
@@ -178,20 +187,56 @@ class _Training:
         return self.take(kept), self.samples.take(held)
 
 
-def _as_met(given: dict[str, StoredSamples]) -> dict[str, StoredSamples]:
+def _as_met(given: dict[str, StoredSamples], tokens: TokenSettings, seed: int) -> dict[str, StoredSamples]:
     """Return all splits as networks meet them: tokenised or normalised with statistics of the training split."""
     train, splits = given["training"], list(given.values())
+    if isinstance(train.task, LanguageModelling):
+        return dict(zip(given, sequenced(splits, tokens, seed), strict=True))
     if isinstance(train.reader, TextReader):
-        tokenizer = Tokenizer.fit(train.reader.texts.to_pylist())
+        texts = train.reader.texts.to_pylist()
+        tokenizer = _tokenizer(texts, tokens)
         readers = [one.reader.tokenised(tokenizer) for one in splits if isinstance(one.reader, TextReader)]
         splits = [replace(one, reader=reader) for one, reader in zip(splits, readers, strict=True)]
     else:
         normalisation = Normalisation.measure(train.reader, one_scale=train.one_scale)
         splits = [one.normalised(normalisation) for one in splits]
+    if train.task.answers_are_texts and train.targets.dtype.kind == "U":
+        answers = Tokenizer.fit(train.targets.tolist())
+        splits = [replace(one, answer_tokenizer=answers) for one in splits]
     if train.task.answers_are_normalised:
         numbers = Normalisation.measure(MemoryReader(train.targets))
         splits = [replace(one, target_normalisation=numbers) for one in splits]
     return dict(zip(given, splits, strict=True))
+
+
+def _tokenizer(texts: list[str], tokens: TokenSettings) -> Encoding:
+    if tokens.is_built_in and tokens.most is None:
+        return Tokenizer.fit(texts)
+    return CodedTexts.fit(texts, tokens)
+
+
+def sequenced(splits: list[StoredSamples], tokens: TokenSettings, seed: int) -> list[StoredSamples]:
+    """Return documents as token ids with labels; the first split is for training.
+
+    Args:
+        splits: The splits, the training split first.
+        tokens: Tokenizer and limit of length.
+        seed: Seed of the masks of masked language modelling.
+
+    Raises:
+        SettingsConflict: The samples are no texts.
+    """
+    parts, task = [], splits[0].task
+    assert isinstance(task, LanguageModelling)
+    for one in splits:
+        if not isinstance(one.reader, SequenceReader):
+            raise errors.SettingsConflict(f"task {task.name!r} is for texts, and these samples are none; use text:FILE")
+        parts.append(Split(one.reader, one.ids.to_pylist(), one.keys))
+    sized, found = tokenised(parts, task, tokens, seed)
+    return [
+        replace(one, task=sized, targets=labels, reader=reader)
+        for one, (reader, labels) in zip(splits, found, strict=True)
+    ]
 
 
 def _decoded(

@@ -24,9 +24,11 @@ from torch.utils.data import default_collate
 from moso import errors
 from moso.columns import Array, take
 from moso.data.augment import Augmentation
+from moso.data.bank_view import with_bank
 from moso.data.pair_view import PairView, network_inputs
 from moso.data.readers import MemoryReader, Reader, check_finite
-from moso.data.tokenizer import TextReader
+from moso.data.sequences import SequenceReader
+from moso.data.tokenizer import TextReader, Tokenizer
 from moso.data.views import Collate, ItemView, Normalisation, StoredView, TurnView, View, tree_bytes
 from moso.randomness import generator, hashes, key
 from moso.tasks import Classification, Task
@@ -156,6 +158,7 @@ class StoredSamples(_Answered):
             axes of a network's features differ in length because they differ in what they say.
         augmented: Fixed augmented views of the inputs by name of the augmentation, where inputs are the outputs of a
             frozen trunk; training takes one after the other, epoch by epoch.
+        answer_tokenizer: Makes token ids of answers that are texts.
 
     Example:
         >>> samples = StoredSamples.from_arrays(np.zeros((4, 1, 8, 8), dtype=np.uint8), [0, 1, 0, 1])
@@ -172,6 +175,7 @@ class StoredSamples(_Answered):
     groups: NDArray[np.int64] | None = None
     one_scale: bool = False
     augmented: Mapping[str, tuple[Reader, ...]] = field(default_factory=dict)
+    answer_tokenizer: Tokenizer | None = None
 
     @classmethod
     def from_arrays(
@@ -222,11 +226,13 @@ class StoredSamples(_Answered):
     @property
     def vocabulary(self) -> int | None:
         """Number of token ids, if inputs are texts."""
-        return self.reader.vocabulary if isinstance(self.reader, TextReader) else None
+        return self.reader.vocabulary if isinstance(self.reader, TextReader | SequenceReader) else None
 
     @cached_property
     def answers(self) -> Answers:
-        """The answers, normalised as the network meets them."""
+        """The answers, normalised or tokenised as the network meets them."""
+        if self.answer_tokenizer is not None:
+            return self.answer_tokenizer.encode(self.targets.tolist())
         if not self.target_normalisation.mean:
             return self.targets
         return self.target_normalisation.apply(self.targets.copy()).numpy()  # a copy, because `apply` works in place
@@ -245,11 +251,13 @@ class StoredSamples(_Answered):
         fixed = self.augmented.get(augmentation)
         if fixed:
             return TurnView(tuple(StoredView(one, self.answers, self.keys, self.normalisation) for one in fixed))
-        return StoredView(self.reader, self.answers, self.keys, self.normalisation, augmentation, seed)
+        view = StoredView(self.reader, self.answers, self.keys, self.normalisation, augmentation, seed)
+        return with_bank(view, self.task, self.keys)
 
     def evaluation_view(self) -> View:
         """Return the view of inputs without augmentation, and their answers."""
-        return StoredView(self.reader, self.answers, self.keys, self.normalisation)
+        view = StoredView(self.reader, self.answers, self.keys, self.normalisation)
+        return with_bank(view, self.task, self.keys)
 
     def picture(self, position: int) -> Image.Image | None:
         """Return a sample as a picture, or None if it is not one."""
@@ -257,7 +265,7 @@ class StoredSamples(_Answered):
 
     def text(self, position: int) -> str | None:
         """Return a sample as a text, or None if it is not one."""
-        return self.reader.text(position) if isinstance(self.reader, TextReader) else None
+        return self.reader.text(position) if isinstance(self.reader, TextReader | SequenceReader) else None
 
     def fingerprint(self) -> str:
         """Return a hash of ids, answers and content."""
@@ -348,7 +356,8 @@ class UserSamples(_Answered):
         return self._paired(ItemView(self.plain, self.keys, collate=self.collate))
 
     def _paired(self, items: ItemView) -> View:
-        return PairView(items, self.targets, self.answer_key) if self.answers_beside else items
+        view: View = PairView(items, self.targets, self.answer_key) if self.answers_beside else items
+        return with_bank(view, self.task, self.keys)
 
     def picture(self, position: int) -> Image.Image | None:
         """Return None: the user's inputs are already tensors."""

@@ -11,9 +11,10 @@ import hashlib
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +42,55 @@ def tokens(text: str) -> list[str]:
     return _TOKEN.findall(text.lower())
 
 
+def frequent_words(texts: Iterable[str]) -> tuple[tuple[str, ...], list[int]]:
+    """Return the words of the vocabulary, most frequent first, and the number of words of each text.
+
+    Example:
+        >>> frequent_words(["a rose is a rose", "it is"])
+        (('a', 'is', 'rose'), [5, 2])
+    """
+    counts: Counter[str] = Counter()
+    lengths = []
+    for text in texts:
+        own = tokens(text)
+        counts.update(own)
+        lengths.append(len(own))
+    known = sorted((-count, word) for word, count in counts.items() if count >= LEAST_OCCURRENCES)
+    return tuple(word for _, word in known[:MOST_WORDS]), lengths
+
+
+def fitting_length(lengths: Sequence[int], most: int = LONGEST, share: float = LENGTH_SHARE) -> int:
+    """Return the tokens per input that a share of the texts needs, at most `most`; warn if more texts are cut.
+
+    Example:
+        >>> fitting_length([3, 5, 4])
+        5
+    """
+    wanted = int(np.quantile(lengths, share, method="higher"))
+    if wanted > most:
+        cut = sum(length > most for length in lengths)
+        warnings.warn(
+            f"{cut:,} of {len(lengths):,} texts are longer than {most} tokens; the network sees their beginning",
+            stacklevel=3,
+        )
+    return min(wanted, most)
+
+
+class Encoding(Protocol):
+    """Texts to token ids, as a reader needs it: the built-in `Tokenizer`, or that of a network."""
+
+    @property
+    def vocabulary(self) -> int:
+        """Number of token ids."""
+
+    @property
+    def length(self) -> int:
+        """Tokens per input."""
+
+    def encode(self, texts: Iterable[str]) -> NDArray[np.int64]:
+        """Return token ids `[texts, length]`."""
+
+
 @dataclass(frozen=True)
 class Tokenizer:
     """The vocabulary, from the most to the least frequent word, and the number of tokens per input.
@@ -59,21 +109,8 @@ class Tokenizer:
     @classmethod
     def fit(cls, texts: Iterable[str]) -> "Tokenizer":
         """Fit a tokenizer to training texts."""
-        counts: Counter[str] = Counter()
-        lengths = []
-        for text in texts:
-            own = tokens(text)
-            counts.update(own)
-            lengths.append(1 + len(own))
-        known = sorted((-count, word) for word, count in counts.items() if count >= LEAST_OCCURRENCES)
-        wanted = int(np.quantile(lengths, LENGTH_SHARE, method="higher"))
-        if wanted > LONGEST:
-            cut = sum(length > LONGEST for length in lengths)
-            warnings.warn(
-                f"{cut:,} of {len(lengths):,} texts are longer than {LONGEST} tokens; the network sees their beginning",
-                stacklevel=2,
-            )
-        return cls(tuple(word for _, word in known[:MOST_WORDS]), min(wanted, LONGEST))
+        words, lengths = frequent_words(texts)
+        return cls(words, fitting_length([1 + length for length in lengths]))
 
     @property
     def vocabulary(self) -> int:
@@ -84,11 +121,15 @@ class Tokenizer:
     def _numbers(self) -> dict[str, int]:
         return {word: number for number, word in enumerate(self.words, SPECIAL)}
 
+    def numbers(self, text: str) -> list[int]:
+        """Return the ids of the words of a text, without special tokens but that of unknown words."""
+        return [self._numbers.get(word, UNKNOWN) for word in tokens(text)]
+
     def encode(self, texts: Iterable[str]) -> NDArray[np.int64]:
         """Return token ids `[texts, length]`: start, words, padding."""
         rows = []
         for text in texts:
-            row = [START, *(self._numbers.get(word, UNKNOWN) for word in tokens(text))][: self.length]
+            row = [START, *self.numbers(text)][: self.length]
             rows.append(row + [PADDING] * (self.length - len(row)))
         return np.array(rows, dtype=np.int64).reshape(len(rows), self.length)
 
@@ -104,7 +145,7 @@ class TextReader:
     """
 
     texts: pa.Array
-    tokenizer: Tokenizer | None = None
+    tokenizer: Encoding | None = None
     streamed = False
 
     @property
@@ -141,7 +182,7 @@ class TextReader:
         """Return the reader of a subset."""
         return replace(self, texts=self.texts.take(pa.array(positions)))
 
-    def tokenised(self, tokenizer: Tokenizer) -> "TextReader":
+    def tokenised(self, tokenizer: Encoding) -> "TextReader":
         """Return the same texts, read through this tokenizer."""
         return replace(self, tokenizer=tokenizer)
 

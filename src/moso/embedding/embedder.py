@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from moso import errors
+from moso.code_trust import is_code
 from moso.data.samples import Samples, StoredSamples
 from moso.data.views import Normalisation
 from moso.evidence.features import before_classifier
@@ -184,7 +185,7 @@ def find_embedder(
 
 
 def _for_texts(name: str, samples: Samples, start: Start, device: str) -> Embedder:
-    if ":" in name and not name.startswith(("bert:", "timm:")):
+    if is_code(name):
         with seeded(0, "init"), torch.device("cpu"):
             module = from_factory(name, tuple(samples.shape), 2, samples.vocabulary, pretrained=start.pretrained)
         if getattr(module, "reads_texts", False):

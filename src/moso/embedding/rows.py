@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moso import errors
+from moso.checksums import seal
 from moso.data.views import View, load
 from moso.embedding.embedder import Embedder
 from moso.evidence import arrays
-from moso.files import write_json
+from moso.files import read_record, write_record
 from moso.gradients.fitting import is_out_of_memory
 from moso.progress import Progress, silent
 
@@ -78,7 +79,7 @@ def write_rows(
                 done = int(positions[-1]) + 1
                 if time.monotonic() - saved > _SAVED_EVERY:
                     file.flush()
-                    write_json(note, {"rows": done, "batch_size": size, **decided})
+                    write_record(note, {"rows": done, "batch_size": size, **decided})
                     saved = time.monotonic()
                 progress(label, done, count)
         except (RuntimeError, MemoryError) as problem:
@@ -90,6 +91,7 @@ def write_rows(
     assert file is not None, "data sets are never empty"
     file.flush()
     del file
+    seal(partial, path.suffix)
     partial.replace(path)
     note.unlink(missing_ok=True)
 
@@ -97,7 +99,7 @@ def write_rows(
 def _position(partial: Path, note: Path, decided: dict[str, Any], batch_size: int) -> tuple[int, int]:
     """Return how many rows are on the disk and the size of their batches."""
     if partial.exists() and note.exists():
-        found = json.loads(note.read_text(encoding="utf-8"))
+        found = read_record(note)
         if {name: found.get(name) for name in decided} == json.loads(json.dumps(decided)):
             return int(found["rows"]), int(found["batch_size"])
     note.unlink(missing_ok=True)

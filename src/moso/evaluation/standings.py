@@ -18,7 +18,11 @@ RANDOM = "random"
 
 
 class RetrainingRow(TypedDict, total=False):
-    """One retraining with its result; `accuracy` is None for other metrics, and only accuracy has counts per class."""
+    """One retraining with its result.
+
+    `accuracy` is None for other metrics, only accuracy has counts per class, and `weighted` is there (and true) only if
+    the samples were weighted in training.
+    """
 
     method: str
     selector: str
@@ -32,6 +36,7 @@ class RetrainingRow(TypedDict, total=False):
     updates: int
     passes: int
     visits: int
+    weighted: bool
     metric: str
     unit: Literal["%", ""]
     better: Literal["higher", "lower"]
@@ -51,6 +56,7 @@ class Entry:
         by_seed: One value per seed, in the unit of `measure`.
         several: Whether the same method and selector occur with several settings, so that the name must tell them
             apart.
+        weighted: Whether the kept samples were weighted in training.
     """
 
     method: str
@@ -60,6 +66,7 @@ class Entry:
     measure: Measure
     by_seed: Mapping[int, float]
     several: bool = False
+    weighted: bool = False
 
     @property
     def line(self) -> Line:
@@ -105,14 +112,29 @@ def entries(cells: Iterable[Mapping[str, Any]]) -> list[Entry]:
         {0: 90.0, 1: 91.0}
     """
     gathered: dict[tuple[str, str, str, float, Measure], dict[int, float]] = {}
+    weighted = set()
     for cell in cells:
         measure = Measure(cell["metric"], cell["unit"], cell["better"])
         key = (cell["method"], cell["selector"], cell["parameters"], cell["ratio"], measure)
         gathered.setdefault(key, {})[cell["seed"]] = cell["value"]
+        if cell.get("weighted"):
+            weighted.add(key)
     settings: dict[tuple[str, str], set[str]] = {}
     for method, selector, parameters, *_ in gathered:
         settings.setdefault((method, selector), set()).add(parameters)
-    return [Entry(*key, by_seed, len(settings[key[:2]]) > 1) for key, by_seed in gathered.items()]
+    return [Entry(*key, by_seed, len(settings[key[:2]]) > 1, key in weighted) for key, by_seed in gathered.items()]
+
+
+def weighted_note(found: Iterable[Entry]) -> str:
+    """Return one sentence about the entries whose samples were weighted in training; empty if there are none.
+
+    Example:
+        >>> accuracy = Measure("accuracy", "%", "higher")
+        >>> weighted_note([Entry("craig", "craig", "{}", 0.5, accuracy, {0: 90.0}, weighted=True)])
+        'Kept samples are weighted in training by craig.'
+    """
+    names = list(dict.fromkeys(entry.name for entry in found if entry.weighted))
+    return f"Kept samples are weighted in training by {' and '.join(names)}." if names else ""
 
 
 def compared(found: Sequence[Entry], test_samples: int = 0) -> list[Row]:

@@ -6,9 +6,10 @@ from moso.evidence.features import read_features, write_features
 from moso.evidence.measure import ParameterFilter, judged_terms, step_terms
 from moso.evidence.predictions import class_errors, read_out_of_sample, write_out_of_sample
 from moso.evidence.recorder import Recorder
+from moso.evidence.state_files import State, read_state, write_state
 from moso.evidence.steps import Sampling, sample_steps
 from moso.evidence.terms import PartitionTerms, StepTerms, read_terms, terms_path, write_terms
-from moso.evidence.trajectory import State, Trajectory, TrajectoryPoint, check_fits, read_state, write_state
+from moso.evidence.trajectory import Trajectory, TrajectoryPoint, check_fits
 
 __all__ = [
     "MEAN_SHARE",

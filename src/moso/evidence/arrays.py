@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from moso import errors
+from moso.checksums import TRAILER, blank, check, damaged
 from moso.columns import Array
 from moso.files import replacing
 
@@ -44,6 +44,7 @@ def create(path: Path, shape: tuple[int, ...], dtype: DTypeLike, fill: float = 0
         while left > 0:
             block[:left].tofile(file)
             left -= len(block)
+        file.write(TRAILER)
 
 
 @contextmanager
@@ -67,17 +68,35 @@ def writing(path: Path, shape: tuple[int, ...], dtype: DTypeLike) -> Iterator[Ar
 
 
 def read(path: Path, writable: bool = False) -> MemoryMap:
-    """Return the array of an npy file as a memory map.
+    """Return the array of an npy file of a run as a memory map.
 
     Args:
         path: File to read.
-        writable: Whether writing to the array changes the file.
+        writable: Whether writing to the array changes the file, which then has no checksum until it is sealed.
 
     Raises:
-        FileUnreadable: The file is not an npy file, or is cut short.
+        FileDamaged: The file is not what was written.
     """
+    if writable:
+        blank(path)
+    known = check(path, once=True)
     try:
         found: MemoryMap = np.load(path, mmap_mode="r+" if writable else "r", allow_pickle=False)
     except (ValueError, EOFError) as problem:
-        raise errors.FileUnreadable(f"{path} is not a readable array: {problem}") from problem
+        raise damaged(path, f"it is not a readable array: {problem}") from problem
+    if not known and not writable and _behind(path, found) not in (b"", TRAILER):
+        raise damaged(path, "there is something else behind its array, where a checksum was")
     return found
+
+
+def _behind(path: Path, array: MemoryMap) -> bytes:
+    with path.open("rb") as file:
+        file.seek(array.offset + array.nbytes)
+        return file.read()
+
+
+def write(path: Path, values: Array) -> None:
+    """Write an array into an npy file with a checksum, atomically."""
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        np.save(file, values, allow_pickle=False)
+        file.write(TRAILER)

@@ -10,7 +10,6 @@ checkpoint writes the same bytes again. Samples that take no part in the trainin
 writes a checkpoint after every epoch.
 """
 
-import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,10 +21,11 @@ from numpy.typing import NDArray
 from torch import nn
 
 from moso import errors
+from moso.checksums import damaged, seal
 from moso.columns import Array
 from moso.evidence.arrays import create, read
 from moso.evidence.outputs import CHANGES, COLUMNS, CapturedOutputs, capture_outputs, describe, log_probabilities
-from moso.files import write_json
+from moso.files import read_record, write_record
 
 UNSEEN = 255  # stands for NaN in columns of integers
 _SUMMARY = "dynamics.json"
@@ -119,9 +119,11 @@ class DynamicsRecorder:
     def finish(self) -> None:
         """Mark all epochs as recorded; columns of an earlier recording in the folder stay listed."""
         self.flush()
+        for name in self.columns:
+            seal(self.folder / f"{name}.npy")
         there = Dynamics.open(self.folder).columns if is_recorded(self.folder) else ()
         columns = sorted({*there, *self.columns})
-        write_json(
+        write_record(
             self.folder / _SUMMARY,
             {"format": 1, "epochs": self.epochs, "samples": len(self.labels), "columns": columns},
         )
@@ -166,16 +168,16 @@ class Dynamics:
 
         Raises:
             StageIncomplete: The folder holds no finished dynamics.
-            FileUnreadable: The summary file is damaged.
+            FileDamaged: The summary file is not what was written.
         """
         path = Path(folder) / _SUMMARY
         if not is_recorded(Path(folder)):
             raise errors.StageIncomplete(f"there are no finished training dynamics in {folder}")
+        found = read_record(path)
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
             return cls(Path(folder), found["epochs"], found["samples"], tuple(found["columns"]))
-        except (ValueError, KeyError, TypeError) as problem:
-            raise errors.FileUnreadable(f"{path} does not say what dynamics there are: {problem}") from problem
+        except (KeyError, TypeError) as problem:
+            raise damaged(path, f"it does not say what dynamics there are: {problem}") from problem
 
     def column(self, name: str) -> Array:
         """Return a column as a memory map, shape `[epochs, samples]`, in data set order.

@@ -4,7 +4,6 @@ On disk: `early-errors.npz` with `error_norm: [samples]` and `early-norms.npz` w
 set order; both also hold the epoch after which the network was measured.
 """
 
-import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -14,10 +13,11 @@ from torch import nn
 
 from moso import errors
 from moso.batch import Batch
+from moso.checksums import damaged
 from moso.columns import Array
 from moso.data.views import View, load, split_evenly
 from moso.evidence.outputs import describe, iter_logits
-from moso.files import replacing
+from moso.files import read_arrays, write_arrays
 from moso.gradients import PROBES, Loss, Point, batch_size_for, squared_norms, to_device
 
 
@@ -96,8 +96,7 @@ def gradient_norms(
 
 def write_early(path: Path, name: str, values: Array, epoch: int) -> None:
     """Write one number per sample, measured on a network after `epoch` epochs, atomically."""
-    with replacing(path) as temporary, temporary.open("wb") as file:
-        np.savez(file, allow_pickle=False, **{name: values, "epoch": np.array(epoch)})
+    write_arrays(path, **{name: values, "epoch": np.array(epoch)})
 
 
 def read_early(path: Path, name: str) -> Array:
@@ -109,15 +108,13 @@ def read_early(path: Path, name: str) -> Array:
 
     Raises:
         StageIncomplete: The file does not exist.
-        FileUnreadable: The file does not hold this array.
+        FileDamaged: The file is not what was written.
     """
     if not path.exists():
         raise errors.StageIncomplete(
             f"{path} is missing: the networks of early epochs were not looked at; run `moso score` first"
         )
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            found: Array = file[name]
-            return found
-    except (ValueError, KeyError, zipfile.BadZipFile) as problem:
-        raise errors.FileUnreadable(f"{path} does not hold numbers of early epochs: {problem}") from problem
+    found = read_arrays(path)
+    if name not in found:
+        raise damaged(path, f"it does not hold numbers of early epochs ({name})")
+    return found[name]

@@ -93,6 +93,12 @@ class Estimator:
             step: Number of the time step, which seeds the draws.
         """
 
+        if point.metric and self.name in ("sketched", "last-layer"):
+            raise errors.SettingsConflict(
+                f"estimator {self.name!r} does not know the optimiser's preconditioner; optimizer-aware scores take "
+                "estimator 'exact' or 'subsampled'"
+            )
+
         def batches() -> Iterable[Batch]:
             return load(positions)
 

@@ -18,7 +18,7 @@ from moso import errors
 from moso.data.views import View
 from moso.evidence.arrays import read, writing
 from moso.evidence.outputs import forward_all
-from moso.files import write_json
+from moso.files import write_record
 from moso.gradients import Loss
 from moso.models import classifier_head
 
@@ -67,7 +67,7 @@ def write_features(
             features[first] = rows
             for positions in batches:
                 features[positions] = _rows(seen, len(positions), layer)
-    write_json(
+    write_record(
         path.with_suffix(".json"),
         {"format": 1, "samples": samples, "width": rows.shape[1], "layer": layer, **made_by},
     )

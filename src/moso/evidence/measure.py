@@ -145,7 +145,7 @@ def _of_risks(
         raise errors.SettingsConflict(
             "another risk than the training risk is differentiated exactly; use estimator 'exact'"
         )
-    directions = [risk_gradient(at, risk) for risk in risks]
+    directions = [at.along(risk_gradient(at, risk)) for risk in risks]
     for name, value in (entry for direction in directions for entry in direction.items()):
         if not bool(torch.isfinite(value).all()):
             raise errors.ValuesNotFinite(f"the gradient of the risk by {name} is not finite at step {point.step}")
@@ -199,7 +199,7 @@ def judged_terms(
     groups, asked = point.fitted_to(model).groups, trained_on
     try:
         total, _ = gradient_sums(at, lambda: batches(trained_on), groups)
-        asked, direction = judged, mean_of(at, total, len(trained_on))
+        asked, direction = judged, at.along(mean_of(at, total, len(trained_on)))
         dot = directional_derivatives(at, lambda: batches(judged), direction, groups)
     except SampleError as problem:
         raise problem.of(f"sample {asked[problem.index]} at step {point.step}") from problem.__cause__
@@ -224,7 +224,9 @@ def prepared(
     point = point.fitted_to(model)
     state = point.state()
     check_finite_state(state, point.step)
-    at = Point.of(model, loss, state, _moving(point, parameters))
+    at = Point.of(model, loss, state, moving_parameters(point, parameters))
+    if point.is_preconditioned:
+        at = at.measured_by(point.moments_for(model).preconditioner())
 
     def batches(chosen: NDArray[np.int64]) -> Iterator[Batch]:
         plan = split_evenly(chosen, size)
@@ -266,7 +268,7 @@ def check_finite_state(state: Mapping[str, torch.Tensor], step: int) -> None:
             )
 
 
-def _moving(point: TrajectoryPoint, parameters: ParameterFilter | None) -> ParameterFilter | None:
+def moving_parameters(point: TrajectoryPoint, parameters: ParameterFilter | None) -> ParameterFilter | None:
     """Combine the user's filter with a filter for the parameters that moved at the step."""
     if not point.groups:
         return parameters

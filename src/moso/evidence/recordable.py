@@ -6,7 +6,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from moso import errors
-from moso.evidence.trajectory import as_network
+from moso.evidence.network_names import as_network
 from moso.evidence.updates import parameters_of
 
 

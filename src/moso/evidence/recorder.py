@@ -1,7 +1,7 @@
 """The recorder: two lines before any training loop leave a trajectory that can be scored."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -14,9 +14,12 @@ from torch.optim import Optimizer
 
 from moso import errors
 from moso.errors import MosoError
+from moso.evidence.moments import Moments, check_known, moments_by_id, moments_path, write_moments
+from moso.evidence.network_names import uncompiled_name
 from moso.evidence.recordable import check_optimizers, recordable_network
+from moso.evidence.state_files import write_state
 from moso.evidence.steps import Sampling, sample_steps
-from moso.evidence.trajectory import Trajectory, point_path, uncompiled_name, write_state
+from moso.evidence.trajectory import Trajectory, point_path, remove_point
 from moso.evidence.unmoved import Unmoved
 from moso.evidence.updates import (
     Unread,
@@ -26,7 +29,7 @@ from moso.evidence.updates import (
     moving,
     parameters_of,
 )
-from moso.files import write_json
+from moso.files import write_record
 from moso.randomness import hashes
 
 _log = logging.getLogger(__name__)
@@ -90,6 +93,7 @@ class Recorder:
         sampling: Sampling = "stratified",
         done: int = 0,
         trainable_only: bool = False,
+        moments: bool = False,
     ) -> None:
         """Plan which steps are written.
 
@@ -102,6 +106,8 @@ class Recorder:
             done: Number of steps that an interrupted run had made before.
             trainable_only: Write only what training changes and leave out the rest, such as a frozen network under an
                 adapter; scoring then takes the rest from the network it is given, and checks that it has not changed.
+            moments: Also write the optimiser's moments, which optimizer-aware scores need: two more numbers per
+                parameter that Adam moves.
 
         Raises:
             SettingInvalid: `done`, `samples` and `total_steps` contradict each other.
@@ -115,6 +121,7 @@ class Recorder:
         self.epoch = 0
         """Epoch of the updates that an attached recorder sees, counted from 0; for a loop that knows it to set."""
         self.trainable_only = trainable_only
+        self.moments = moments
         if done < 0 or (total_steps is not None and done > total_steps):
             raise errors.SettingInvalid(
                 f"done={done} steps cannot have been made of {total_steps}; it counts those before"
@@ -184,6 +191,8 @@ class Recorder:
             )
         network, found = recordable_network(model), [inner_optimizer(optimizer) for optimizer in optimizers]
         check_optimizers(network, found)
+        for optimizer in found if self.moments else ():
+            check_known(optimizer)
         self._unread.remove()
         self._attached_once = True
         self._this_step = {}
@@ -236,25 +245,32 @@ class Recorder:
             raise errors.TrajectoryIncomplete(f"step {self.done} was made of a run that was to have {self.total_steps}")
         # A parameter group added after the update has no rate yet, so `zip` drops it.
         moves = [(rate, moving(group)) for rate, group in zip(rates, inner.param_groups, strict=False)]
-        self._write(network, moves, parameters_of([inner]), epoch)
+        self._write(network, moves, [inner], epoch)
 
     def updated(
-        self, model: nn.Module, parameters: Sequence[nn.Parameter], rate: float, step: int, epoch: int = 0
+        self,
+        model: nn.Module,
+        moves: Sequence[tuple[float, Sequence[nn.Parameter]]],
+        step: int,
+        epoch: int = 0,
+        moments: Callable[[], Moments] | None = None,
     ) -> None:
         """Record update `step`, counted from 1, of a training loop that does not use `torch.optim`.
 
         Args:
             model: The network after the update.
-            parameters: The parameters that the update moved.
-            rate: Learning rate of the update.
+            moves: Learning rate and parameters of every group that the update moved.
             step: Number of the update; a resumed run may begin with any.
             epoch: Epoch, counted from 0.
+            moments: Returns the moments of the optimiser after the update; called if they are to be written.
         """
         self.done = step
-        if (
-            step in self.planned
-        ):  # asked first: walking through all modules costs as much as an update of a small network
-            self._write(recordable_network(model), [(rate, list(parameters))], {id(one) for one in parameters}, epoch)
+        if step not in self.planned:
+            return  # asked first: walking through all modules costs as much as an update of a small network
+        if self.moments and moments is not None:
+            write_moments(moments_path(point_path(self.folder, step)), moments())
+        recorded = {id(one) for _, parameters in moves for one in parameters}
+        self._write_point(recordable_network(model), [(rate, list(own)) for rate, own in moves], recorded, epoch)
 
     def _updated(self, optimizer: Optimizer, again: bool) -> None:
         """Handle an update of an attached optimiser."""
@@ -269,7 +285,7 @@ class Recorder:
                     raise errors.RecorderMisused(self._overrun())
             rates, groups = learning_rates(optimizer), optimizer.param_groups
             self._this_step[optimizer] = [(rate, moving(group)) for rate, group in zip(rates, groups, strict=True)]
-            self._write(self._attachment.model, self._moves(), parameters_of(self._attachment.optimizers), self.epoch)
+            self._write(self._attachment.model, self._moves(), self._attachment.optimizers, self.epoch)
         except Exception as problem:  # noqa: BLE001 - an error of recording must not end a training
             self._problem = problem
             _log.warning("nothing more is recorded, and training goes on: %s", problem)
@@ -289,7 +305,7 @@ class Recorder:
         if self.total_steps is None:
             kept = self._lowest(self.planned | {self.done})
             for dropped in self.planned - kept:
-                point_path(self.folder, dropped).unlink(missing_ok=True)
+                remove_point(self.folder, dropped)
             self.planned = kept
 
     def _too_long(self) -> bool:
@@ -301,9 +317,15 @@ class Recorder:
             f"not a sample of the whole run; give total_steps=None where their number is not certain"
         )
 
-    def _write(self, network: nn.Module, moves: _Moves, recorded: set[int], epoch: int) -> None:
+    def _write(self, network: nn.Module, moves: _Moves, optimizers: Sequence[Optimizer], epoch: int) -> None:
         if self.done not in self.planned:
             return
+        if self.moments:  # before the point, so that a point on disk has its moments
+            names = {id(parameter): uncompiled_name(name) for name, parameter in network.named_parameters()}
+            write_moments(moments_path(point_path(self.folder, self.done)), moments_by_id(optimizers, names))
+        self._write_point(network, moves, parameters_of(optimizers), epoch)
+
+    def _write_point(self, network: nn.Module, moves: _Moves, recorded: set[int], epoch: int) -> None:
         names = {id(parameter): uncompiled_name(name) for name, parameter in network.named_parameters()}
         groups = [(rate, [names[id(one)] for one in moved if id(one) in names]) for rate, moved in moves]
         groups = [(rate, moved) for rate, moved in groups if moved]
@@ -353,7 +375,7 @@ class Recorder:
             what = "" if isinstance(self._problem, MosoError) else f"step {self.done} could not be recorded: "
             raise errors.RecorderMisused(f"{what}{self._problem}") from self._problem
         if self.total_steps is None:
-            write_json(self.folder / "total.json", {"total_steps": self.done})
+            write_record(self.folder / "total.json", {"total_steps": self.done})
             return Trajectory.open(self.folder, self.done)
         if self._too_long():
             raise errors.RecorderMisused(self._overrun())

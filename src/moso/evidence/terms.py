@@ -10,7 +10,6 @@ On disk `terms/part-000/step-00000123.npz`: both arrays have shape `[samples]`, 
 has several parameter groups with learning rates of their own, in the order of the partition's positions.
 """
 
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +17,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from moso import errors
+from moso.checksums import damaged
 from moso.columns import column
-from moso.files import replacing
+from moso.files import read_arrays, write_arrays
 
 
 @dataclass(frozen=True)
@@ -62,31 +61,30 @@ def write_terms(path: Path, terms: StepTerms) -> None:
     """Write one step's terms, atomically."""
     squeeze = len(terms.learning_rates) == 1
     other = {} if terms.own_risk else {"own_risk": np.array(False)}
-    with replacing(path) as temporary, temporary.open("wb") as file:
-        np.savez(
-            file,
-            dot=terms.dot[0] if squeeze else terms.dot,
-            squared_norm=terms.squared_norm[0] if squeeze else terms.squared_norm,
-            learning_rates=np.array(terms.learning_rates),
-            step=np.array(terms.step),
-            **other,  # type: ignore[arg-type]
-        )
+    write_arrays(
+        path,
+        dot=terms.dot[0] if squeeze else terms.dot,
+        squared_norm=terms.squared_norm[0] if squeeze else terms.squared_norm,
+        learning_rates=np.array(terms.learning_rates),
+        step=np.array(terms.step),
+        **other,
+    )
 
 
 def read_terms(path: Path) -> StepTerms:
     """Read one step's terms.
 
     Raises:
-        FileUnreadable: The file does not hold step terms.
+        FileDamaged: The file is not what was written.
     """
+    found = read_arrays(path)
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return StepTerms(
-                int(file["step"]),
-                tuple(file["learning_rates"].tolist()),
-                column(np.atleast_2d(file["dot"])),
-                column(np.atleast_2d(file["squared_norm"])),
-                bool(file.get("own_risk", True)),
-            )
-    except (ValueError, KeyError, zipfile.BadZipFile) as problem:
-        raise errors.FileUnreadable(f"{path} does not hold step terms: {problem}") from problem
+        return StepTerms(
+            int(found["step"]),
+            tuple(found["learning_rates"].tolist()),
+            column(np.atleast_2d(found["dot"])),
+            column(np.atleast_2d(found["squared_norm"])),
+            bool(found.get("own_risk", True)),
+        )
+    except (ValueError, TypeError, KeyError) as problem:
+        raise damaged(path, f"it does not hold step terms: {problem}") from problem

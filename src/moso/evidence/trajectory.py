@@ -5,22 +5,23 @@ safetensors file with a description of itself in its metadata; no file is ever u
 """
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import nn
 
 from moso import errors
-from moso.files import replacing
+from moso.checksums import damaged
+from moso.evidence.moments import Moments, moments_path, read_moments
+from moso.evidence.network_names import NetworkNames
+from moso.evidence.state_files import State, opened_state, read_state, state_note
+from moso.files import read_record
 
-State = dict[str, torch.Tensor]
-_METADATA = "moso"  # one key, because the order of several is not defined in safetensors and bytes must repeat
+# A checkpoint of the user's: a state, the learning rate of its update and, perhaps, the optimiser's moments after it.
+Checkpoint = tuple[Mapping[str, torch.Tensor], float] | tuple[Mapping[str, torch.Tensor], float, Moments]
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class TrajectoryPoint:
         omitted: Parameters that were left out of the state because training did not change them, each with its
             `fingerprint`.
         unrecorded: Parameters that changed although no recorded optimiser moves them; such a step cannot be scored.
+        moments: Moments of the optimiser after this update, or the file that holds them, if they were recorded.
+        is_preconditioned: Whether gradients at this step are compared as the optimiser rescales them.
     """
 
     step: int
@@ -48,6 +51,8 @@ class TrajectoryPoint:
     memory: State | None = None
     omitted: Mapping[str, str] = field(default_factory=dict)
     unrecorded: tuple[str, ...] = ()
+    moments: Moments | Path | None = None
+    is_preconditioned: bool = False
 
     @property
     def learning_rate(self) -> float:
@@ -91,7 +96,7 @@ class TrajectoryPoint:
         """
         what = f"step {self.step} of the trajectory"
         self.check_recorded()
-        names = _Names.of(model)
+        names = NetworkNames.of(model)
         groups = tuple(tuple(names.own(name) for name in group) for group in self.groups)
         moved = {name for group in groups for name in group} if groups else None
         state = _fitted(model, names, self.state(), moved, what)
@@ -103,6 +108,36 @@ class TrajectoryPoint:
                     "training; give the network the weights that training started from"
                 )
         return replace(self, groups=groups, path=None, memory=state, omitted={})
+
+    def moments_for(self, model: nn.Module) -> Moments:
+        """Return the moments of the optimiser after this update, under the network's own names.
+
+        Raises:
+            TrajectoryIncomplete: They were not recorded.
+            CheckpointMismatch: They are those of another network.
+        """
+        given = self.check_moments()
+        moments = read_moments(given) if isinstance(given, Path) else given
+        names = NetworkNames.of(model)
+        own = {name: names.own(name) for name in moments.rules}
+        what = f"the moments of step {self.step}"
+        for name, second in moments.second.items():
+            if second.shape != names.tensor(own[name], what).shape:
+                raise errors.CheckpointMismatch(f"{what} do not fit the network: {own[name]} has another shape there")
+        return moments.renamed(own)
+
+    def check_moments(self) -> Moments | Path:
+        """Return the moments, or the file that holds them.
+
+        Raises:
+            TrajectoryIncomplete: They were not recorded.
+        """
+        if self.moments is None:
+            raise errors.TrajectoryIncomplete(
+                f"step {self.step} was recorded without the optimiser's moments, which optimizer-aware scores need; "
+                "record with moments=True, or give checkpoints as (state_dict, learning_rate, moments)"
+            )
+        return self.moments
 
     def check_recorded(self) -> None:
         """Refuse a step by which a parameter had changed that no recorded optimiser moves.
@@ -138,18 +173,18 @@ class Trajectory(Sequence[TrajectoryPoint]):
             raise errors.TrajectoryIncomplete("the trajectory is empty: no time step was recorded")
 
     @classmethod
-    def from_states(
-        cls, states: Iterable[tuple[Mapping[str, torch.Tensor], float]], total_steps: int | None = None
-    ) -> "Trajectory":
+    def from_states(cls, states: Iterable[Checkpoint], total_steps: int | None = None) -> "Trajectory":
         """Build a trajectory from the user's own checkpoints.
 
         Args:
-            states: One `(state_dict, learning_rate)` per checkpoint, in the order of training.
+            states: One `(state_dict, learning_rate)` or `(state_dict, learning_rate, moments)` per checkpoint, in the
+                order of training.
             total_steps: Number of updates of the run; by default the number of checkpoints.
         """
-        points = [
-            TrajectoryPoint(step, (float(rate),), memory=dict(state)) for step, (state, rate) in enumerate(states, 1)
-        ]
+        points = []
+        for step, (state, rate, *rest) in enumerate(states, 1):
+            moments = rest[0] if rest else None
+            points.append(TrajectoryPoint(step, (float(rate),), memory=dict(state), moments=moments))
         return cls(points, len(points) if total_steps is None else total_steps)
 
     @classmethod
@@ -166,26 +201,46 @@ class Trajectory(Sequence[TrajectoryPoint]):
         """
         points, totals = [], set()
         for path in sorted(Path(folder).glob("step-*.safetensors")):
-            with _opened(path) as file:
-                note = _note(file, path)
-            points.append(
-                TrajectoryPoint(
-                    note["step"],
-                    tuple(note["learning_rates"]),
-                    tuple(tuple(names) for names in note.get("groups", ())),
-                    note["epoch"],
-                    path,
-                    omitted=note.get("omitted", {}),
-                    unrecorded=tuple(note.get("unrecorded", ())),
+            with opened_state(path) as file:
+                note = state_note(file, path)
+            try:
+                points.append(
+                    TrajectoryPoint(
+                        note["step"],
+                        tuple(note["learning_rates"]),
+                        tuple(tuple(names) for names in note.get("groups", ())),
+                        note["epoch"],
+                        path,
+                        omitted=note.get("omitted", {}),
+                        unrecorded=tuple(note.get("unrecorded", ())),
+                        moments=moments if (moments := moments_path(path)).exists() else None,
+                    )
                 )
-            )
-            totals.add(note["total_steps"])
+                totals.add(note["total_steps"])
+            except (KeyError, TypeError) as problem:
+                raise damaged(path, f"it does not say which step it is: {problem}") from problem
         if not points:
             raise errors.FileMissing(f"there is no trajectory in {folder}")
         total = total_steps if total_steps is not None else max(totals, key=lambda value: value or 0)
         if total is None:
-            total = json.loads((Path(folder) / "total.json").read_text())["total_steps"]
+            total = read_record(Path(folder) / "total.json")["total_steps"]
         return cls(points, total)
+
+    def optimizer_aware(self) -> "Trajectory":
+        """Return the same trajectory with gradients compared as the optimiser rescales them (docs/optimizer-aware.md).
+
+        Raises:
+            TrajectoryIncomplete: A step was recorded without the optimiser's moments.
+
+        Example:
+            >>> model = nn.Linear(2, 2)
+            >>> plain = Trajectory.from_states([(model.state_dict(), 0.1, Moments())])
+            >>> plain.optimizer_aware()[0].is_preconditioned
+            True
+        """
+        for point in self.points:
+            point.check_moments()
+        return Trajectory([replace(point, is_preconditioned=True) for point in self.points], self.total_steps)
 
     def __len__(self) -> int:
         return len(self.points)
@@ -197,42 +252,16 @@ class Trajectory(Sequence[TrajectoryPoint]):
         return iter(self.points)
 
 
-def _opened(path: Path) -> Any:
-    try:
-        return safe_open(path, framework="pt")
-    except (SafetensorError, OSError) as problem:
-        raise errors.FileUnreadable(f"{path} is not a readable safetensors file: {problem}") from problem
-
-
-def _note(file: Any, path: Path) -> dict[str, Any]:
-    try:
-        note: dict[str, Any] = json.loads((file.metadata() or {})[_METADATA])
-    except (KeyError, ValueError) as problem:
-        raise errors.FileUnreadable(f"{path} was not written by moso: it has no step in its metadata") from problem
-    return note
-
-
-def read_state(path: Path) -> tuple[State, dict[str, Any]]:
-    """Read the tensors and the note of a state file.
-
-    Raises:
-        FileUnreadable: The file is damaged or was not written by moso.
-    """
-    with _opened(path) as file:
-        return {name: file.get_tensor(name) for name in file.keys()}, _note(file, path)  # noqa: SIM118
-
-
-def write_state(path: Path, state: Mapping[str, torch.Tensor], note: Mapping[str, object]) -> None:
-    """Write tensors and a note about them, atomically; the same content gives the same bytes."""
-    # Clones, because tied weights share memory, which safetensors refuses to save.
-    tensors = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in state.items()}
-    with replacing(path) as temporary:
-        save_file(tensors, temporary, metadata={_METADATA: json.dumps(note)})
-
-
 def point_path(folder: Path, step: int) -> Path:
     """Return where the point of a step is kept."""
     return folder / f"step-{step:08d}.safetensors"
+
+
+def remove_point(folder: Path, step: int) -> None:
+    """Remove the point of a step and its moments, if they are there."""
+    path = point_path(folder, step)
+    path.unlink(missing_ok=True)
+    moments_path(path).unlink(missing_ok=True)
 
 
 def check_fits(model: nn.Module, state: Mapping[str, torch.Tensor], what: str) -> None:
@@ -262,104 +291,8 @@ def fingerprint(tensor: torch.Tensor) -> str:
     return hashlib.blake2b(bits.numpy().data, digest_size=16).hexdigest()
 
 
-def as_network(model: nn.Module) -> nn.Module:
-    """Return the network inside the wrappers of training: `torch.compile` and (distributed) data parallelism.
-
-    Example:
-        >>> network = nn.Linear(1, 1)
-        >>> as_network(nn.DataParallel(network)) is network
-        True
-    """
-    parallel = (nn.DataParallel, nn.parallel.DistributedDataParallel)
-    while True:
-        inner = model.module if isinstance(model, parallel) else getattr(model, "_orig_mod", None)
-        if not isinstance(inner, nn.Module):
-            return model
-        model = inner
-
-
-def uncompiled_name(name: str) -> str:
-    """Return a parameter's name without the prefix of `torch.compile`, which may be on any of its modules.
-
-    Example:
-        >>> uncompiled_name("encoder._orig_mod.weight")
-        'encoder.weight'
-    """
-    return ".".join(part for part in name.split(".") if part != "_orig_mod")
-
-
-def plain_name(name: str, adapters: Iterable[str] = ()) -> str:
-    """Return a parameter's name without the parts that wrappers and adapters insert.
-
-    `module.` is inserted by (distributed) data parallelism, `_orig_mod.` by `torch.compile`, `base_model.model.` by
-    peft; peft also leaves the adapter's own name out of its files.
-
-    Example:
-        >>> plain_name("module._orig_mod.encoder.0.weight")
-        'encoder.0.weight'
-        >>> plain_name("base_model.model.query.lora_A.default.weight", ["default"])
-        'query.lora_A.weight'
-    """
-    parts = uncompiled_name(name).split(".")
-    while len(parts) > 1 and parts[0] == "module":
-        parts = parts[1:]
-    if parts[:2] == ["base_model", "model"] and len(parts) > 2:
-        parts = parts[2:]
-    for adapter in adapters:
-        if adapter in parts[1:]:
-            last = len(parts) - 1 - parts[::-1].index(adapter)
-            parts = parts[: last - (parts[last - 1] == "modules_to_save")] + parts[last + 1 :]
-            if parts[-2:] == ["lora_magnitude_vector", "weight"]:
-                parts = parts[:-1]
-    return ".".join(parts)
-
-
-@dataclass(frozen=True)
-class _Names:
-    """The names of a network's tensors, and a lookup from other spellings of them."""
-
-    tensors: dict[str, torch.Tensor]  # the entries of the state_dict; a tied parameter has two
-    plain: dict[str, str]
-    first: dict[str, str]  # name in the state_dict -> the name that named_parameters has for the same parameter
-    adapters: tuple[str, ...]
-
-    @classmethod
-    def of(cls, model: nn.Module) -> "_Names":
-        tensors = {name: value for name, value in model.state_dict().items() if isinstance(value, torch.Tensor)}
-        # Layers of peft have this property; networks of transformers have an unrelated method of the same name.
-        adapted = [one for one in model.modules() if isinstance(getattr(type(one), "active_adapters", None), property)]
-        adapters = tuple(sorted({adapter for one in adapted for adapter in cast(list[str], one.active_adapters)}))
-        plain: dict[str, str] = {}
-        twice = set()
-        for name in tensors:
-            other = plain.setdefault(plain_name(name, adapters), name)
-            if other != name:
-                twice.add(plain_name(name, adapters))
-        named = {id(value): name for name, value in model.named_parameters()}
-        every = model.named_parameters(remove_duplicate=False)
-        first = {name: name for name in tensors} | {name: named[id(value)] for name, value in every}
-        return cls(tensors, {name: own for name, own in plain.items() if name not in twice}, first, adapters)
-
-    def own(self, name: str) -> str:
-        """Return the network's own name for a tensor, or `name` itself if the network has no such tensor."""
-        if name not in self.tensors:
-            # A module may happen to have the name of an adapter, so the adapter's name is stripped only if nothing else
-            # fits.
-            plain = plain_name(name)
-            name = self.plain.get(plain) or self.plain.get(plain_name(plain, self.adapters), name)
-        return self.first.get(name, name)
-
-    def tensor(self, name: str, what: str) -> torch.Tensor:
-        """Return a tensor of the network."""
-        if name not in self.tensors:
-            raise errors.CheckpointMismatch(
-                f"{what} does not fit the network: it names {name}, which the network does not have"
-            )
-        return self.tensors[name]
-
-
 def _fitted(
-    model: nn.Module, names: _Names, state: Mapping[str, torch.Tensor], moved: set[str] | None, what: str
+    model: nn.Module, names: NetworkNames, state: Mapping[str, torch.Tensor], moved: set[str] | None, what: str
 ) -> State:
     """Return the state under the network's names; refuse one that does not fit or lacks what training changed."""
     found: State = {}

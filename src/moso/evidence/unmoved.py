@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from torch import nn
 
-from moso.evidence.trajectory import fingerprint, uncompiled_name
+from moso.evidence.network_names import uncompiled_name
+from moso.evidence.trajectory import fingerprint
 
 
 @dataclass

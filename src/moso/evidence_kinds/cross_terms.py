@@ -8,7 +8,6 @@ On disk `cross-terms/part-001/step-00000123.npz` (`cross-terms-all/...`), in the
 `complete.json` once all steps of the surrogate are there.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 
 from moso.evidence import StepTerms, judged_terms, read_terms, terms_path, write_terms
 from moso.evidence_kinds.kind import EvidenceKind, Measuring, Price, RunSettings, SeedRun
-from moso.files import write_json
+from moso.files import read_record, write_record
 
 Judges = Literal["one", "all"]
 
@@ -58,7 +57,7 @@ class CrossTerms(EvidenceKind[Sequence[JudgedTerms]]):
     moment = "steps"
     effort = "per-sample gradients at every sampled step"
     decided_by = ("partitions", "time_steps", "sampling", "parameters")
-    decided_if_changed = {"view": "evaluation"}  # noqa: RUF012 - nobody writes to it
+    decided_if_changed = {"view": "evaluation", "optimizer_aware": False}  # noqa: RUF012 - nobody writes to it
     missing = "no surrogate has judged the samples of other partitions"
 
     def __init__(self, judges: Judges) -> None:
@@ -95,14 +94,14 @@ class CrossTerms(EvidenceKind[Sequence[JudgedTerms]]):
                 )
                 write_terms(path, terms)
             given.progress(label, number, len(steps))
-        write_json(folder / "complete.json", {"steps": steps, "samples": len(judged)})
+        write_record(folder / "complete.json", {"steps": steps, "samples": len(judged)})
 
     def read(self, given: SeedRun, column: str = "") -> list[JudgedTerms]:
         """Read the terms of all sampled steps, one entry per surrogate."""
         found = []
         for part in range(len(given.partitions)):
             folder = self.path(given.home, part)
-            steps = json.loads(self.found(folder / "complete.json").read_text(encoding="utf-8"))["steps"]
+            steps = read_record(self.found(folder / "complete.json"))["steps"]
             terms = [read_terms(self.found(terms_path(folder, step))) for step in steps]
             found.append(JudgedTerms(judged_positions(given.partitions, part, self.judges), terms))
         return found

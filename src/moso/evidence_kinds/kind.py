@@ -231,6 +231,7 @@ class EvidenceKind(Generic[T_co]):
         missing: Why a file may be missing, for error messages.
         label: Name in progress reports; empty for `name`.
         is_kept: Whether the evidence is cached for the next score once it is read.
+        reads_moments: Whether it reads the optimiser's moments at the sampled steps.
     """
 
     name: str
@@ -247,6 +248,7 @@ class EvidenceKind(Generic[T_co]):
     missing: str = "it was not measured"
     label: str = ""
     is_kept: bool = False
+    reads_moments: bool = False
 
     @property
     def is_measured(self) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from moso.evidence_kinds.adam_similarities import ADAM_SIMILARITIES
 from moso.evidence_kinds.class_labels import LABELS
 from moso.evidence_kinds.cross_terms import CROSS_TERMS, CROSS_TERMS_ALL
 from moso.evidence_kinds.early_training import EARLY_ANSWERS, EARLY_ERRORS, EARLY_NORMS
@@ -11,6 +12,7 @@ from moso.evidence_kinds.label_free_embedding import EMBEDDING
 from moso.evidence_kinds.out_of_sample import PREDICTIONS
 from moso.evidence_kinds.parameter_influences import INFLUENCES
 from moso.evidence_kinds.reference_features import FEATURES
+from moso.evidence_kinds.reference_probabilities import PROBABILITIES
 from moso.evidence_kinds.risk_influences import RISK_INFLUENCES
 from moso.evidence_kinds.step_terms import NORMS, TERMS
 from moso.evidence_kinds.subset_trainings import SUBSETS
@@ -21,18 +23,8 @@ from moso.registry import Registry
 
 # In the order of measuring, the longest first: an embedding takes its own training.
 _OURS: tuple[EvidenceKind[object], ...] = (
-    *(
-        EMBEDDING,
-        SUBSETS,
-        INFLUENCES,
-        RISK_INFLUENCES,
-        FEATURES,
-        PREDICTIONS,
-        ADJOINT,
-        TERMS,
-        CROSS_TERMS,
-        CROSS_TERMS_ALL,
-    ),
+    *(EMBEDDING, SUBSETS, INFLUENCES, RISK_INFLUENCES, FEATURES, PROBABILITIES, PREDICTIONS, ADJOINT),
+    *(TERMS, CROSS_TERMS, CROSS_TERMS_ALL, ADAM_SIMILARITIES),
     *(EARLY_ERRORS, EARLY_ANSWERS, EARLY_NORMS, FINAL, SEEN, UNSEEN, DYNAMICS, LABELS, NORMS),
 )
 _ORDER = {kind.name: number for number, kind in enumerate(_OURS)}
@@ -90,6 +82,16 @@ def needs_reference(needs: Iterable[str]) -> bool:
 def needs_surrogates(needs: Iterable[str]) -> bool:
     """Return whether a surrogate has to be trained per partition."""
     return any(kind.network in ("surrogate", "surrogates") for kind in needed_kinds(needs))
+
+
+def needs_moments(needs: Iterable[str]) -> bool:
+    """Return whether the moments of the optimiser have to be recorded with every sampled step.
+
+    Example:
+        >>> needs_moments({"terms"}), needs_moments({"less-similarities"})
+        (False, True)
+    """
+    return any(kind.reads_moments for kind in needed_kinds(needs))
 
 
 def averages(needs: Iterable[str]) -> bool:

@@ -21,7 +21,7 @@ class PartitionStepTerms(EvidenceKind[Sequence[PartitionTerms]]):
     effort = "per-sample gradients at every sampled step"
     file = "terms/part-{index:03d}"
     decided_by = ("form", "partitions", "time_steps", "sampling", "parameters", "estimator")
-    decided_if_changed = {"view": "evaluation", "risk": "train"}  # noqa: RUF012 - nobody writes to it
+    decided_if_changed = {"view": "evaluation", "risk": "train", "optimizer_aware": False}  # noqa: RUF012 - nobody writes to it
     is_kept = True
 
     def read(self, given: SeedRun, column: str = "") -> list[PartitionTerms]:

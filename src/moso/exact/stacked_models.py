@@ -13,9 +13,10 @@ from torch.func import functional_call, vmap
 
 from moso.batch import Batch
 from moso.evidence import State
+from moso.evidence.moments import Moments
 from moso.gradients import Loss, map_tensors, to_device
 from moso.gradients.losses import LossModule
-from moso.training.optimizers import Slots, Tensors, descend
+from moso.training.optimizers import Slots, Tensors, descend, held_moments, rate_factors
 from moso.training.recipe import TrainingRecipe
 
 # Memory of one stack of models; small stacks also make better use of the processor's caches.
@@ -75,6 +76,7 @@ class StackedModels:
         parameters, buffers = dict(self.model.named_parameters()), dict(self.model.named_buffers())
         self.trained = {name: self._stacked(value) for name, value in parameters.items() if value.requires_grad}
         self.buffers = {name: self._stacked(value) for name, value in buffers.items()}
+        self.factors = rate_factors(self.model, recipe)
         self._slots: Slots = {}
         self._counts: dict[str, int] = {}
         # A tensor shared under two names is trained once, but occurs twice in the state.
@@ -115,11 +117,26 @@ class StackedModels:
         self.model.eval()
         return self._losses(self.trained, to_device(batch, self.device))[0]
 
+    def groups(self, rate: float) -> tuple[tuple[float, ...], tuple[tuple[str, ...], ...]]:
+        """Return learning rates and parameters' names per group at a rate of the classifier; one group has no names."""
+        if not self.factors:
+            return (rate,), ()
+        found: dict[float, list[str]] = {}
+        for name in self.trained:
+            found.setdefault(self.factors.get(name, 1.0), []).append(name)
+        return tuple(rate * factor for factor in found), tuple(tuple(names) for names in found.values())
+
     def state(self, number: int) -> State:
         """Return the parameters and buffers of one network under the names of its `state_dict`."""
         values = {name: value[number] for name, value in {**self.trained, **self.buffers}.items()}
         values.update(self._fixed)
         return {name: values[own].detach().clone() for name, own in self._names.items()}
+
+    def moments(self, number: int) -> Moments:
+        """Return the moments of one network's optimiser after the last update."""
+        own = {name: value[number] for name, value in self.trained.items()}
+        slots = {slot: {name: one[number] for name, one in part.items()} for slot, part in self._slots.items()}
+        return held_moments(self.recipe, self._counts, own, slots)
 
     def _losses(self, trained: Tensors, batch: Batch) -> tuple[torch.Tensor, Tensors]:
         def of_one(trained: Tensors, buffers: Tensors) -> tuple[torch.Tensor, Tensors]:
@@ -137,9 +154,8 @@ class StackedModels:
         return losses[None], {name: value[None] for name, value in buffers.items()}
 
     def _descend(self, gradients: Tensors, learning_rate: float) -> None:
-        moved, slots = descend(
-            self.recipe, learning_rate, self._counts, self.trained, gradients, self._slots, copies=True
-        )
+        state = (self._counts, self.trained, gradients, self._slots)
+        moved, slots = descend(self.recipe, learning_rate, *state, copies=True, factors=self.factors)
         self.trained |= moved
         for slot, values in slots.items():
             self._slots.setdefault(slot, {}).update(values)

@@ -116,6 +116,8 @@ def _work(job: Job, piece: Piece, tell: Connection) -> None:
         perform(job, piece, report)
     except MosoError as problem:
         tell.send(type(problem)(str(problem)))
+    except OSError as problem:  # such as a full disk, which is not moso's error
+        tell.send(problem)
     except Exception:  # noqa: BLE001 - whatever it is, the caller gets it with its traceback
         tell.send(RuntimeError(f"a worker process failed:\n{traceback.format_exc()}"))
     else:

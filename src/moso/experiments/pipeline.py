@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from moso import errors
 from moso.analysis.costs import method_costs
@@ -26,6 +25,7 @@ from moso.experiments.derived import DERIVED, write_derived
 from moso.experiments.places import find_data, place_of
 from moso.experiments.provenance import stamp
 from moso.experiments.results import Row
+from moso.files import read_record
 from moso.methods.auto import AUTO
 from moso.results.reading import Run
 from moso.results.retrainings import retraining_path
@@ -185,7 +185,7 @@ def _nothing() -> None:
 def row_of(job: Job, cell: Cell) -> Row:
     """Return a finished cell as a row of the table: its identity, its result and its costs."""
     c, path = job.configuration, retraining_path(job.directory.root, cell.retraining)
-    result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    result = read_record(path)
     return {
         "key": cell.key,
         "data": cell.arm.data,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from moso import errors
 from moso.errors import unknown_name
-from moso.experiments.made_data import first_classes, training_file_alone, training_rows_alone
+from moso.experiments.made_data import first_classes, first_rows, training_file_alone, training_rows_alone
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,21 @@ PLACES = {
         *(10_000, 2_000, (3, 32, 32), 20, _cifar100),
         make=first_classes(20),
     ),
+    "cifar100-10k": Place(
+        f"{_CIFAR}, of which the first 10,000 training images are taken",
+        *(10_000, 10_000, (3, 32, 32), 100, _cifar100),
+        make=first_rows(10_000),
+    ),
+    "cifar100-features-20k": Place(
+        f"{_FEATURES}, of whose training rows the first 20,000 are taken",
+        *(20_000, 10_000, (256,), 100, _features("cifar100-features")),
+        make=first_rows(20_000),
+    ),
+    "cifar100-features-10k": Place(
+        f"{_FEATURES}, of whose training rows the first 10,000 are taken",
+        *(10_000, 10_000, (256,), 100, _features("cifar100-features")),
+        make=first_rows(10_000),
+    ),
     "cifar100-features": Place(_FEATURES, 50_000, 10_000, (256,), 100, _features("cifar100-features")),
     "cifar100-features-held-out": Place(
         f"{_FEATURES}, of whose training rows a tenth is held out",
@@ -115,6 +130,11 @@ PLACES = {
     "tiny-imagenet-subset": Place(
         "tiny-imagenet-subset/ with train/ and val/, 50 classes of Tiny-ImageNet",
         *(10_000, 2_500, (3, 64, 64), 50, _folder("tiny-imagenet-subset")),
+    ),
+    "tiny-imagenet-features": Place(
+        "tiny-imagenet-features/ with train.npy, test.npy and their labels, which `moso embed` writes from "
+        "tiny-imagenet-subset/ (docs/reproduce.md)",
+        *(10_000, 2_500, (1280,), 50, _features("tiny-imagenet-features")),
     ),
     "tiny-imagenet": Place(
         "tiny-imagenet-200/ as it is published",

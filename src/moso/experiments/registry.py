@@ -17,6 +17,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         figures.FIGURE_1B,
         figures.FIGURE_1C,
         figures.CHOSEN_ON_FEATURES,
+        figures.FINE_TUNING,
         figures.CLASS_WISE,
         figures.GENERALIZATION_SENET,
         figures.GENERALIZATION_EFFICIENTNET,

@@ -4,9 +4,11 @@ Samples of an image folder keep their path, so their ids stay the same; a sample
 folder of the class that it was trained as. A class whose name is not valid as a folder name gets a safe folder name.
 Readers number classes in the order of the folder names: where that is not the order of the classes, all folders get the
 index of the class in front, and a class of which nothing is kept gets an empty folder, which readers refuse instead of
-shifting the indices of the others. `words.txt` maps folders to class names, `classes.txt` lists all names by index.
+shifting the indices of the others. `words.txt` maps folders to class names, `classes.txt` lists all names by index. A
+weighted selection adds `weights.csv` with the path and the weight of every image.
 """
 
+import csv
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -56,13 +58,18 @@ def write_image_folder(splits: Mapping[str, Split], root: Path, link: bool, prog
         # Numbers of equal width, so that sorting by name gives the order of the rows.
         width = len(str(pc.max(split.samples.ids).as_py()))
         taken: set[str] = set()
+        weights: list[tuple[str, float]] = []
         for rows in split.blocks():
             for row in rows:
                 content, suffix = split.image(row.id)
                 own = _free(_image_name(row, folders[row.label], suffix, width), taken)
                 _write(place, own, content, link)
+                if row.weight is not None:
+                    weights.append((f"{_FOLDERS[name]}/{own}", row.weight))
             done += len(rows)
             progress("exporting", done, total)
+        if weights:
+            _write_weights(root / "weights.csv", weights)
 
 
 def class_folders(classes: Sequence[str], originals: Originals) -> list[str]:
@@ -111,6 +118,13 @@ def _write_words(path: Path, folders: Sequence[str], classes: Sequence[str]) -> 
     ]
     if lines:
         path.write_text("".join(lines), encoding="utf-8")
+
+
+def _write_weights(path: Path, weights: Sequence[tuple[str, float]]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["path", "weight"])
+        writer.writerows(weights)
 
 
 def _image_name(row: Row, folder: str, suffix: str, width: int) -> str:

@@ -2,7 +2,8 @@
 
 Images are in the layout of Hugging Face, `image: struct<bytes, path>`; texts are a column `text`; numbers are one
 column per feature, named as in the source if that is a Parquet file. Further columns are `label` (the class index) or
-`target` (the number to predict), and `id` (the id of the sample).
+`target` (the number to predict), `id` (the id of the sample) and, for a weighted selection, `sample_weight`, which no
+reader of ours takes for a feature.
 """
 
 import json
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from moso.data.sources.location import split_options
 from moso.data.sources.parquet import find_files
-from moso.data.sources.tables import choose_columns
+from moso.data.sources.tables import WEIGHT_NAME, choose_columns
 from moso.export.split import Row, Split
 from moso.progress import Progress
 
@@ -37,7 +38,8 @@ def write_parquet(split: Split, dataset: str, path: Path, progress: Progress) ->
     """
     inputs = _input_schema(split, dataset)
     answer = _answer_field(split)
-    schema = pa.schema([*inputs, answer, pa.field("id", split.samples.ids.type)])
+    fields = [*inputs, answer, pa.field("id", split.samples.ids.type)]
+    schema = pa.schema(fields if split.weights is None else [*fields, pa.field(WEIGHT_NAME, pa.float64())])
     described = {field.name: _description(field.type) for field in schema}
     if split.samples.task.answers_are_classes:
         described[answer.name] = {"names": list(split.samples.classes), "_type": "ClassLabel"}
@@ -50,6 +52,8 @@ def write_parquet(split: Split, dataset: str, path: Path, progress: Progress) ->
                 pa.array([row.answer for row in rows], answer.type),
                 pa.array([row.id for row in rows], split.samples.ids.type),
             ]
+            if split.weights is not None:
+                own.append(pa.array([row.weight for row in rows], pa.float64()))
             writer.write_table(pa.Table.from_arrays([*columns, *own], schema=schema))
             done += len(rows)
             progress("exporting", done, len(split.positions))

@@ -1,8 +1,8 @@
 """`moso export`: the kept samples of a selection for other programs, as indices or as the pruned data itself.
 
-Indices: `csv` and `parquet` have one row per kept sample (id, position, label, and in Parquet the score of the method),
-`npy` has the positions as int64, or the ids. Data: `parquet-data` (`as_parquet.py`), `folder` (`as_folder.py`) and
-`text` (`as_text.py`).
+Indices: `csv` and `parquet` have one row per kept sample (id, position, label, the weight if the selection has weights,
+and in Parquet the score of the method), `npy` has the positions as int64, or the ids. Data: `parquet-data`
+(`as_parquet.py`), `folder` (`as_folder.py`), `text` (`as_text.py`) and `shards` (`as_shards.py`).
 
 Labels are those that were trained on, including replaced and noisy ones. Writes are atomic: to a temporary name in the
 same folder, which is then renamed.
@@ -19,7 +19,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from moso import errors
 from moso.configuration import CUSTOM
@@ -28,30 +27,35 @@ from moso.data.sources.text_files import SUFFIXES
 from moso.errors import unknown_name
 from moso.export.as_folder import write_image_folder
 from moso.export.as_parquet import write_parquet
+from moso.export.as_shards import write_shards
 from moso.export.as_text import text_file, write_texts
 from moso.export.split import Split, check_unchanged
-from moso.files import TEMPORARY, replacing, write_json, write_table
+from moso.files import TEMPORARY, replacing, safe_cell, write_json, write_table
 from moso.progress import Progress, silent
 from moso.results.originals import Originals
 from moso.results.overrides import overrides_digest
 from moso.results.reading import Run
-from moso.results.selections import Selection, read_selection
+from moso.results.selections import Selection, read_kept
+from moso.selection import Kept
 
 _INDICES = ("csv", "npy", "parquet")
-FORMATS = (*_INDICES, "parquet-data", "folder", "text")
+FORMATS = (*_INDICES, "parquet-data", "folder", "text", "shards")
 # Suffixes that imply format `text`; .csv and .parquet are indices unless the format says otherwise.
 _TEXT_SUFFIXES = (".txt", ".label", ".tsv", ".jsonl")
 # A folder is overwritten only if it contains this file, which shows that it is an earlier export.
 _MARKER = ".moso-export.json"
+# Formats without a place for weights.
+_UNWEIGHTED = ("npy", "text")
 
 
 @dataclass(frozen=True)
 class Exported:
-    """The result of an export: the path, the selection, and the number of kept samples."""
+    """The result of an export: the path, the selection, the number of kept samples, and what the format left out."""
 
     path: Path
     selection: Selection
     samples: int
+    note: str = ""
 
 
 def export_kept(
@@ -111,8 +115,8 @@ def export_kept(
         raise errors.UnknownName(f"seed {seed} is not a seed of this run ({known})")
     by_hand = "" if overrides is None else overrides_digest(overrides)
     selection = run.selection(method, ratio, selector, seed, by_hand)
-    kept = np.flatnonzero(read_selection(run.directory.root, selection))
-    exported = Exported(target, selection, len(kept))
+    kept = read_kept(run.directory.root, selection)
+    exported = Exported(target, selection, len(kept), _left_out(form, kept))
     if form in _INDICES:
         with _file(target, overwrite) as temporary:
             _write_indices(run, selection, kept, form, ids, temporary)
@@ -122,7 +126,7 @@ def export_kept(
     splits = _splits(run, kept, with_test)
     if form == "text" and target.suffix.lower() in set(SUFFIXES) - {suffix.lower()}:
         raise errors.OutputInvalid(f"the texts come from a {suffix} file and stay one: end {target.name} in {suffix}")
-    if form != "folder" and target.suffix.lower() == suffix.lower():
+    if form not in ("folder", "shards") and target.suffix.lower() == suffix.lower():
         if with_test:
             raise errors.OutputInvalid(
                 f"--with-test writes train{suffix} and test{suffix}: give a folder instead of {target}"
@@ -134,6 +138,9 @@ def export_kept(
     with _folder(target, overwrite) as temporary:
         if form == "folder":
             write_image_folder(splits, temporary, link, progress)
+        elif form == "shards":
+            for name, split in splits.items():
+                write_shards(split, name, temporary, progress)
         else:
             for name, split in splits.items():
                 own = text_file(dataset, test=name == "test").suffix if form == "text" else suffix
@@ -157,7 +164,7 @@ def _form(target: Path, form: str | None, dataset: str) -> str:
         if form not in (*_INDICES, "text"):
             raise errors.OutputInvalid(
                 f"the name {target.name} does not say what to write; end it in .csv, .npy or .parquet, "
-                "or give --format parquet-data, --format folder or --format text"
+                "or give --format parquet-data, folder, text or shards"
             )
     if form not in FORMATS:
         raise unknown_name("format", form, FORMATS)
@@ -169,34 +176,44 @@ def _check_options(form: str, ids: bool, with_test: bool, link: bool) -> None:
         raise errors.SettingsConflict(f"--ids belongs to npy; format {form} has the ids anyway")
     if with_test and form in _INDICES:
         raise errors.SettingsConflict(
-            f"--with-test belongs to parquet-data, folder and text; format {form} lists training samples"
+            f"--with-test belongs to parquet-data, folder, text and shards; format {form} lists training samples"
         )
     if link and form != "folder":
         raise errors.SettingsConflict(f"--link belongs to format folder, not to {form}")
 
 
-def _write_indices(run: Run, selection: Selection, kept: NDArray[np.int64], form: str, ids: bool, path: Path) -> None:
-    table = run.table(selection.seed)
+def _left_out(form: str, kept: Kept) -> str:
+    """Return one sentence about weights that a format has no place for; empty if there are none."""
+    if kept.weights is None or form not in _UNWEIGHTED:
+        return ""
+    return f"the selection has weights, which format {form} has no place for; csv, parquet and parquet-data have one"
+
+
+def _write_indices(run: Run, selection: Selection, kept: Kept, form: str, ids: bool, path: Path) -> None:
+    table, positions = run.table(selection.seed), kept.positions
     if form == "npy":
-        column = table["id"].to_numpy()[kept] if ids else kept
+        column = table["id"].to_numpy()[positions] if ids else positions
         with path.open("wb") as file:
             # Texts become fixed-width texts, because an array of objects would have to be pickled.
             np.save(file, column.astype(np.str_) if column.dtype == object else column, allow_pickle=False)
         return
-    rows = table.select(["id", "label"]).take(pa.array(kept)).add_column(1, "position", pa.array(kept))
+    rows = table.select(["id", "label"]).take(pa.array(positions)).add_column(1, "position", pa.array(positions))
+    if kept.weights is not None:
+        rows = rows.append_column("weight", pa.array(kept.weights))
     if form == "csv":
         with path.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(rows.column_names)
-            writer.writerows(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+            cells = zip(*(column.to_pylist() for column in rows.columns), strict=True)
+            writer.writerows(map(safe_cell, row) for row in cells)
         return
     scores = run.score_of(selection.method, selection.seed)
     if scores is not None:
-        rows = rows.append_column("score", pa.array(scores[kept]))
+        rows = rows.append_column("score", pa.array(scores[positions]))
     write_table(path, rows.replace_schema_metadata({"moso": json.dumps(asdict(selection))}))
 
 
-def _splits(run: Run, kept: NDArray[np.int64], with_test: bool) -> dict[str, Split]:
+def _splits(run: Run, kept: Kept, with_test: bool) -> dict[str, Split]:
     if run.configuration.dataset == CUSTOM:
         raise errors.DataInMemory(
             f"{run.directory} was made from data in memory, which only its maker has; "
@@ -204,7 +221,7 @@ def _splits(run: Run, kept: NDArray[np.int64], with_test: bool) -> dict[str, Spl
         )
     train = run.samples("train")
     check_unchanged(run, train, "train")
-    splits = {"train": Split(train, Originals.open(run.configuration), kept)}
+    splits = {"train": Split(train, Originals.open(run.configuration), kept.positions, kept.weights)}
     if with_test:
         test = run.samples("test")
         check_unchanged(run, test, "test")

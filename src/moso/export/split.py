@@ -29,28 +29,32 @@ class Row:
         id: Id of the sample.
         label: Index of the class that it was trained as; 0 without classes.
         answer: Target as the task stores it: a class, a number or a list.
+        weight: How many samples it stands for; None where the selection has no weights.
     """
 
     id: int | str
     label: int
     answer: Any
+    weight: float | None = None
 
 
 @dataclass(frozen=True)
 class Split:
-    """The exported samples of one split: `positions` of `samples`, and the originals in the source."""
+    """The exported samples of one split: `positions` of `samples`, the originals in the source, and weights if any."""
 
     samples: Samples
     originals: Originals
     positions: NDArray[np.int64]
+    weights: NDArray[np.float64] | None = None
 
     def blocks(self) -> Iterator[list[Row]]:
         """Yield all rows in dataset order, at most `BLOCK` at a time."""
         for start in range(0, len(self.positions), BLOCK):
             positions = self.positions[start : start + BLOCK]
+            weights = [None] * len(positions) if self.weights is None else self.weights[start : start + BLOCK].tolist()
             ids, labels = self.samples.ids.take(pa.array(positions)).to_pylist(), self.samples.labels[positions]
             answers = self.samples.targets[positions]
-            yield [Row(*row) for row in zip(ids, labels.tolist(), answers.tolist(), strict=True)]
+            yield [Row(*row) for row in zip(ids, labels.tolist(), answers.tolist(), weights, strict=True)]
 
     @property
     def has_pictures(self) -> bool:

@@ -18,6 +18,7 @@ from moso.batch import Batch
 from moso.errors import MosoError, SampleError
 from moso.gradients.fallback import gradients_of_one
 from moso.gradients.fitting import is_out_of_memory
+from moso.gradients.layers.operation import Metric
 from moso.gradients.losses import batch_length, one_of, part_of, to_device, wide
 from moso.gradients.point import Groups, Point, Tensors, evaluation_mode
 from moso.gradients.probe import mixes
@@ -30,12 +31,17 @@ SIGNED = 16
 ROUNDING = 1e-6
 
 
-def squared_sizes(direction: Tensors, groups: Groups) -> list[float]:
-    """Return `|V|^2`, one number per group."""
-    return [sum(_squared(direction[name]) for name in group if name in direction) for group in groups]
+def squared_sizes(direction: Tensors, groups: Groups, metric: Metric | None = None) -> list[float]:
+    """Return `|V|^2`, one number per group; under a metric, `sum P V^2`."""
+    weights = metric or {}
+    return [
+        sum(_squared(direction[name], weights.get(name)) for name in group if name in direction) for group in groups
+    ]
 
 
-def _squared(tensor: torch.Tensor) -> float:
+def _squared(tensor: torch.Tensor, weights: torch.Tensor | None = None) -> float:
+    if weights is not None:
+        return float((wide(tensor).square() * wide(weights)).sum())
     norm = float(torch.linalg.vector_norm(tensor.float() if tensor.dtype.itemsize < 4 else tensor))
     return norm * norm
 
@@ -44,7 +50,9 @@ def _tolerance(direction: Tensors, rough: bool) -> float:
     return ROUGH_TOLERANCE if rough or any(value.dtype.itemsize < 4 for value in direction.values()) else TOLERANCE
 
 
-def adds_up(mean: Tensors, dots: NDArray[np.float64], groups: Groups, rough: bool = False) -> bool:
+def adds_up(
+    mean: Tensors, dots: NDArray[np.float64], groups: Groups, rough: bool = False, metric: Metric | None = None
+) -> bool:
     """Return whether the mean of `G . g_z` is `|G|^2` in every group, up to rounding.
 
     Args:
@@ -52,6 +60,7 @@ def adds_up(mean: Tensors, dots: NDArray[np.float64], groups: Groups, rough: boo
         dots: `G . g_z`, shape ``[groups, samples]``.
         groups: Parameter names per group.
         rough: Whether half precision was involved.
+        metric: Diagonal `P` under which products and squares are taken, by parameter name.
 
     >>> mean = {"weight": torch.tensor([3.0, 4.0])}
     >>> adds_up(mean, np.array([[20.0, 30.0]]), (("weight",),)), adds_up(mean, np.array([[20.0, 40.0]]), (("weight",),))
@@ -60,7 +69,7 @@ def adds_up(mean: Tensors, dots: NDArray[np.float64], groups: Groups, rough: boo
     tolerance = _tolerance(mean, rough)
     return all(
         abs(float(row.mean()) - size) <= tolerance * float(np.abs(row).mean()) + 1e-30
-        for row, size in zip(dots, squared_sizes(mean, groups), strict=True)
+        for row, size in zip(dots, squared_sizes(mean, groups, metric), strict=True)
     )
 
 
@@ -144,6 +153,7 @@ class Audit:
         def agree(gradients: Tensors) -> bool:
             tolerance = _tolerance(gradients, self.rough)
             sizes, truths = squared_sizes(direction, groups), squared_sizes(gradients, groups)
+            measured = squared_sizes(gradients, groups, point.metric)
             for number, group in enumerate(groups):
                 found, floor = dots[number, sample.position], ROUNDING * float(np.abs(dots[number]).max())
                 dot = sum(float(_product(direction[name], gradients[name])) for name in group if name in direction)
@@ -151,7 +161,7 @@ class Audit:
                     return False
                 if norms is not None:
                     found, floor = norms[number, sample.position], ROUNDING**2 * float(norms[number].max())
-                    if not abs(truths[number] - found) <= tolerance * truths[number] + floor:
+                    if not abs(measured[number] - found) <= tolerance * measured[number] + floor:
                         return False
             return True
 

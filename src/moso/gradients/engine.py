@@ -43,6 +43,8 @@ class TimeStep:
         mean_gradient: `G`, by parameter name.
         dot: `G . g_z`, shape ``[groups, samples]``.
         squared_norm: `|g_z|^2`, shape ``[groups, samples]``.
+
+    Under a metric of the point both products are taken in it: `(P G) . g_z` and `(P g_z) . g_z`.
     """
 
     mean_gradient: Tensors
@@ -124,11 +126,13 @@ def _two_sweeps(point: Point, batches: Batches, groups: Groups, slow: bool) -> T
     audit = Audit(point) if identities_hold.get() else None
     first = first_sweep(point, batches, groups, slow, KEPT_CALLS, audit)
     mean, norms = first.mean, first.norms
-    dots = directional_derivatives(point, batches, mean, groups, first)
+    direction = point.along(mean)
+    dots = directional_derivatives(point, batches, direction, groups, first)
     if audit is None:
         return TimeStep(mean, dots, norms)
     audit.rough = first.known.rough
-    whole = adds_up(mean, dots, groups, audit.rough) and audit.passes(point, groups, mean, dots, norms)
+    whole = adds_up(mean, dots, groups, audit.rough, point.metric)
+    whole = whole and audit.passes(point, groups, direction, dots, norms)
     return TimeStep(mean, dots, norms) if whole else None
 
 

@@ -77,6 +77,11 @@ def vmap_route(point: Point, probe: Batch) -> Slow | None:
         return None
 
 
+def formed_route(point: Point, probe: Batch) -> Slow:
+    """Return a route that forms the gradients of all parameters: by `vmap` where it works, else one by one."""
+    return vmap_route(point, probe) or partial(_one_by_one, copies=1)
+
+
 def _one_by_one(point: Point, batch: Batch, copies: int) -> Iterator[Tensors]:
     """Yield gradients sample by sample, in batches of one sample or of two copies of it.
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from moso import errors
-from moso.batch import Batch
+from moso.batch import Batch, Shared
 from moso.tasks import Loss as Loss
 
 
@@ -57,7 +57,7 @@ def is_sliceable(batch: Batch, count: int) -> bool:
     """
     found = list(leaves(batch))
     tensors = [leaf for leaf in found if isinstance(leaf, torch.Tensor)]
-    plain = all(isinstance(leaf, torch.Tensor | str | bytes | int | float | None) for leaf in found)
+    plain = all(isinstance(leaf, torch.Tensor | Shared | str | bytes | int | float | None) for leaf in found)
     return plain and bool(tensors) and all(tensor.ndim > 0 and len(tensor) == count for tensor in tensors)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -35,6 +35,8 @@ class Point:
         complex_names: The differentiated parameters that are complex.
         module: The model and its loss as one module.
         tied: Further names of shared tensors, each with the name that the tensor is listed by.
+        metric: Diagonal `P` by parameter name; squared norms of gradients are then `sum P g^2`, and mean gradients are
+            compared as `(P G) . g_z`. Empty for the plain product.
     """
 
     model: nn.Module
@@ -48,6 +50,7 @@ class Point:
     module: LossModule
     # Further names of shared tensors.
     tied: Mapping[str, str]
+    metric: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -114,6 +117,26 @@ class Point:
         chosen = {name: self.trained[name] for name in names}
         others = {name: value for name, value in self.trained.items() if name not in chosen}
         return replace(self, trained=chosen, fixed={**self.fixed, **others})
+
+    def measured_by(self, metric: Mapping[str, torch.Tensor]) -> "Point":
+        """Return the same point under a diagonal metric; parameters that it does not name have 1.
+
+        Raises:
+            ModelUnsuitable: A parameter is complex.
+        """
+        if metric and self.complex_names:
+            raise errors.ModelUnsuitable(
+                "optimizer-aware scores are for real parameters; this network has complex ones"
+            )
+        return replace(
+            self, metric={name: metric[name].to(value) for name, value in self.trained.items() if name in metric}
+        )
+
+    def along(self, direction: Tensors) -> Tensors:
+        """Return `P V`, the direction whose product with a gradient is that of `V` under the metric."""
+        if not self.metric:
+            return direction
+        return {name: value * self.metric[name] if name in self.metric else value for name, value in direction.items()}
 
     def checked_groups(self, groups: Groups) -> Groups:
         """Restrict the groups to differentiated parameters; without groups, return one group of all of them.

@@ -138,5 +138,6 @@ def mixes() -> MosoError:
     """Return the error for a loss in which samples mix."""
     return errors.SamplesMixed(
         "the loss of a sample depends on the other samples of its batch, so it has no gradient of its own; give a "
-        "loss that treats samples one by one (no normalisation over the batch, no pairs)"
+        "loss that treats samples one by one (no normalisation over the batch, no negatives from it: task "
+        "'contrastive' takes them from a bank, docs/pairs.md)"
     )

@@ -123,7 +123,7 @@ def sweep_batch(
     for name, leaf in spread.items():
         if leaf.grad is not None:
             total[name] += weighted_sum(leaf.grad, sums.scales).view_as(total[name])
-            norms[name] = squares(leaf.grad) * sums.scales.square()
+            norms[name] = squares(leaf.grad, point.metric.get(name)) * sums.scales.square()
     slow = _swept_slowly(point, plan, batch, total, norms, sums.room >= 0)
     kept = None
     if sums.room >= 0:
@@ -153,7 +153,8 @@ def _swept_slowly(point: Point, plan: Plan, batch: Batch, total: Tensors, norms:
     for gradients in plan.slow(point.only(plan.others), batch):
         for name, gradient in gradients.items():
             # Squares of half-precision numbers would overflow or vanish.
-            pieces[name].append(wide(squares(wide(gradient) if gradient.dtype.itemsize < 4 else gradient)))
+            own = wide(gradient) if gradient.dtype.itemsize < 4 else gradient
+            pieces[name].append(wide(squares(own, point.metric.get(name))))
             total[name] += gradient.sum(0)
             if keeps:
                 kept[name].append(gradient)
@@ -204,6 +205,7 @@ class _Sums:
         self.room = -1  # bytes left for kept calls; negative: keep nothing
         self.kept: list[tuple[Call, torch.Tensor]] = []
         self.formed: Tensors = {}
+        self._metric = point.metric
         self._quick: set[Place] | None = None
         self._waiting: dict[Place, list[Use]] = defaultdict(list)
         self._count = count
@@ -262,16 +264,28 @@ class _Sums:
         autograd, so a resumed run is bit-identical to an uninterrupted one. Per-sample gradients are appended to
         `pieces`.
         """
-        scales = self._scales_as(b)
-        quick = call.operation.sums(call, a, b, scales) if pieces is None else None
+        scales, metric = self._scales_as(b), self._metric_of(call, roles)
+        quick = None
+        if pieces is None:
+            weighted = call.operation.weighted_sums
+            quick = weighted(call, a, b, scales, metric) if metric else call.operation.sums(call, a, b, scales)
         found: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
-        for role, squared, total in from_each(call, a, b, scales, pieces) if quick is None else quick:
+        for role, squared, total in from_each(call, a, b, scales, pieces, metric) if quick is None else quick:
             if role in found:
                 found[role] = found[role][0] + squared, found[role][1] + total
             elif role in roles:
                 found[role] = squared, total
         for role, own in found.items():
             self._add(call.places[role], *own)
+
+    def _metric_of(self, call: Call, roles: Container[str]) -> Tensors:
+        """Return the weights of squares for the parameters of a call, by role; those of rows are rows."""
+        found: Tensors = {}
+        for role, place in call.places.items():
+            own = self._metric.get(place.name)
+            if role in roles and own is not None:
+                found[role] = own if place.rows is None else own[slice(*place.rows)]
+        return found
 
     def _scales_as(self, b: torch.Tensor) -> torch.Tensor:
         kind = b.real.dtype if b.is_complex() else b.dtype
@@ -286,7 +300,12 @@ class _Sums:
         return {
             place
             for place, uses in self.watching.uses.items()
-            if uses == 1 and place.isometric and len(place.names) == 1 and _disjoint(by_name[place.name])
+            if uses == 1
+            and place.isometric
+            and len(place.names) == 1
+            and _disjoint(by_name[place.name])
+            # The weights of squares belong to the parameter, not to a reshaped or transposed view of it.
+            and (place.tensor is None or place.name not in self._metric)
         }
 
     def finish(self) -> None:
@@ -335,7 +354,7 @@ class _Sums:
             for name, gradient in found.items():
                 if name in self.norms:
                     scales = self.scales[part].to(self.norms[name].dtype)
-                    self.norms[name][part] += squares(gradient) * scales.square()
+                    self.norms[name][part] += squares(gradient, self._metric.get(name)) * scales.square()
                     own_total = weighted_sum(gradient, scales)
                     totals[name] = totals[name] + own_total if name in totals else own_total
         for name, own_total in totals.items():

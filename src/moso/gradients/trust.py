@@ -208,7 +208,12 @@ def trusted_sweep(
     if wrong - swept.apart:
         known.plan = _planned(point, plan.routes.without(wrong), batch)
         raise RestartError
-    if doubtful - wrong:
+    if doubtful - wrong and point.metric:
+        # What is compared with autograd is the plain sweep of the same batch: its norms have one scale.
+        trusted_plan(replace(point, metric={}), known, batch)
+        if known.plan is not plan:
+            raise RestartError
+    elif doubtful - wrong:
         wrong |= find_wrong(point, swept, doubtful - wrong, batch, frozenset(known.seen))
     known.believe(doubtful - wrong, swept.signature, count)
     if wrong:

@@ -31,6 +31,7 @@ def record(
     seed: int = 0,
     resume: bool = False,
     overwrite: bool = False,
+    moments: bool = False,
 ) -> Recording:
     """Record every update from now on; batches that accumulate gradients and updates that are skipped do not count.
 
@@ -47,6 +48,7 @@ def record(
         seed: Seed of the draw of steps.
         resume: Wait for `accelerator.load_state`, and continue the recording of the interrupted training.
         overwrite: Delete the trajectory of an earlier training in `folder`; without it, such a folder is refused.
+        moments: Also write the optimiser's moments, for optimizer-aware scores.
 
     Returns:
         The recording, with its `trajectory`. Call `end()` after the loop if training may stop before `total_steps`.
@@ -55,7 +57,7 @@ def record(
         OutputExists: The folder holds the trajectory of another training.
         RecorderMisused: These are not the optimisers of this model.
     """
-    recording = Recording(folder, samples=samples, seed=seed, overwrite=overwrite)
+    recording = Recording(folder, samples=samples, seed=seed, overwrite=overwrite, moments=moments)
     checkpointed = _Checkpointed(recording, model, optimizers, total_steps, accelerator.is_main_process)
     accelerator.register_for_checkpointing(checkpointed)
     if not resume:

@@ -1,8 +1,7 @@
 """A trajectory that a framework's loop records: begun with a training, continued when that training is resumed."""
 
-import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,8 @@ from torch.optim import Optimizer
 from moso import errors
 from moso.evidence import Recorder, Trajectory
 from moso.evidence.recorder import Attachment
-from moso.files import write_json
+from moso.evidence.trajectory import remove_point
+from moso.files import read_record, write_record
 
 _log = logging.getLogger(__name__)
 
@@ -30,6 +30,7 @@ class Recording:
         seed: Seed of the draw of steps.
         trainable_only: Write only what training changes. None does so if a parameter is frozen, as under an adapter.
         overwrite: Delete the trajectory of an earlier training in `folder`; without it, such a folder is refused.
+        moments: Also write the optimiser's moments, for optimizer-aware scores.
 
     Example:
         >>> import tempfile, torch
@@ -53,12 +54,14 @@ class Recording:
         seed: int = 0,
         trainable_only: bool | None = None,
         overwrite: bool = False,
+        moments: bool = False,
     ) -> None:
         self.folder = Path(folder)
         self.samples = samples
         self.seed = seed
         self.trainable_only = trainable_only
         self.overwrite = overwrite
+        self.moments = moments
         self.recorder: Recorder | None = None
         self._attachment: Attachment | None = None
         self._over = False
@@ -98,6 +101,7 @@ class Recording:
             seed=self.seed,
             done=done,
             trainable_only=frozen if self.trainable_only is None else self.trainable_only,
+            moments=self.moments,
         )
         self.proceed(model, optimizers)
 
@@ -127,7 +131,9 @@ class Recording:
                 f"{self.folder} holds a trajectory already; give another folder, or overwrite=True to delete it"
             )
         notes = self.folder.glob("saved-*.json") if done == 0 else ()
-        for path in (*later, *notes):
+        for path in later:
+            remove_point(self.folder, _step_of(path))
+        for path in notes:
             path.unlink()
 
     def _points(self) -> list[Path]:
@@ -169,12 +175,12 @@ class Recording:
 
     def note(self, moment: int) -> None:
         """Note how many updates were made when the framework saved a checkpoint and called it step `moment`."""
-        write_json(self.folder / f"saved-{moment:08d}.json", {"done": self.done})
+        write_record(self.folder / f"saved-{moment:08d}.json", {"done": self.done})
 
     def noted(self, moment: int) -> int:
         """Return the number of updates at a checkpoint; without a note, it is the framework's own count `moment`."""
         path = self.folder / f"saved-{moment:08d}.json"
-        return int(_read(path)["done"]) if path.exists() else moment
+        return int(read_record(path)["done"]) if path.exists() else moment
 
     def state_dict(self) -> dict[str, int]:
         """Return what a checkpoint needs to hold to continue the recording."""
@@ -183,11 +189,3 @@ class Recording:
 
 def _step_of(path: Path) -> int:
     return int(path.stem.removeprefix("step-"))
-
-
-def _read(path: Path) -> Mapping[str, Any]:
-    try:
-        found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as problem:
-        raise errors.FileUnreadable(f"{path} is not the note of a checkpoint: {problem}") from problem
-    return found

@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from moso import errors
+from moso.tasks.language import following, token_shares
 
-IGNORED = -100  # the label of positions without loss, everywhere in transformers
 _ANSWERS = ("start_positions", "end_positions")
 
 
@@ -56,8 +56,8 @@ def head_loss(model: nn.Module, batch: Mapping[str, Any], label_smoothing: float
     logits = _output(model(**{name: value for name, value in batch.items() if name not in withheld}), "logits")
     if logits.ndim == 3 and labels.ndim == 2:
         if _is_shifted(model) and not is_encoder_decoder:
-            labels = F.pad(labels, (0, 1), value=IGNORED)[:, 1:]
-        return _positions(logits, labels, label_smoothing)
+            labels = following(labels)
+        return token_shares(logits, labels, label_smoothing).sum(1)
     if logits.ndim == 2:
         return _samples(logits, labels, getattr(config, "problem_type", None), label_smoothing)
     raise errors.LossInvalid(
@@ -77,14 +77,6 @@ def _samples(logits: torch.Tensor, labels: torch.Tensor, problem: str | None, sm
     if problem == "single_label_classification":
         return F.cross_entropy(logits, labels.reshape(count), reduction="none", label_smoothing=smoothing)
     return F.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype), reduction="none").mean(1)
-
-
-def _positions(logits: torch.Tensor, labels: torch.Tensor, smoothing: float) -> torch.Tensor:
-    """Return the mean loss over each sample's labelled positions; 0 for a sample without any."""
-    each = F.cross_entropy(
-        logits.transpose(1, 2).float(), labels, reduction="none", ignore_index=IGNORED, label_smoothing=smoothing
-    )
-    return each.sum(1) / (labels != IGNORED).sum(1).clamp(min=1)
 
 
 def _spans(model: nn.Module, batch: Mapping[str, Any]) -> torch.Tensor:

@@ -44,6 +44,7 @@ class MosoCallback(Callback):  # type: ignore[misc] # Lightning is not type-chec
         seed: Seed of the draw of steps.
         trainable_only: Write only what training changes. None does so if a parameter is frozen, as under an adapter.
         overwrite: Delete the trajectory of an earlier training in `folder`; without it, such a folder is refused.
+        moments: Also write the optimiser's moments, for optimizer-aware scores.
 
     Example:
         >>> MosoCallback("runs/trajectory", network="net").network
@@ -59,10 +60,16 @@ class MosoCallback(Callback):  # type: ignore[misc] # Lightning is not type-chec
         seed: int = 0,
         trainable_only: bool | None = None,
         overwrite: bool = False,
+        moments: bool = False,
     ) -> None:
         self.network = network
         self.recording = Recording(
-            folder, samples=samples, seed=seed, trainable_only=trainable_only, overwrite=overwrite
+            folder,
+            samples=samples,
+            seed=seed,
+            trainable_only=trainable_only,
+            overwrite=overwrite,
+            moments=moments,
         )
         self._restored = 0
 

@@ -37,6 +37,7 @@ def record(
     samples: int = 10,
     seed: int = 0,
     overwrite: bool = False,
+    moments: bool = False,
 ) -> Recording:
     """Record every update of an adapter from now on, without the frozen network under it.
 
@@ -48,6 +49,7 @@ def record(
         samples: Number of steps to write (the paper's K).
         seed: Seed of the draw of steps.
         overwrite: Delete the trajectory of an earlier training in `folder`; without it, such a folder is refused.
+        moments: Also write the optimiser's moments, for optimizer-aware scores.
 
     Returns:
         The recording, with its `trajectory`. Call `end()` after the loop if training may stop before `total_steps`.
@@ -56,7 +58,7 @@ def record(
         OutputExists: The folder holds the trajectory of another training.
         RecorderMisused: These are not the optimisers of this model.
     """
-    recording = Recording(folder, samples=samples, seed=seed, trainable_only=True, overwrite=overwrite)
+    recording = Recording(folder, samples=samples, seed=seed, trainable_only=True, overwrite=overwrite, moments=moments)
     recording.begin(model, optimizers, total_steps=total_steps)
     return recording
 

@@ -55,6 +55,7 @@ class MosoSelector(BaseEstimator):  # type: ignore[misc] # scikit-learn is not t
 
     Attributes:
         sample_indices_: Sorted positions of the rows to keep.
+        sample_weight_: One weight per row to keep, for an estimator's `sample_weight`; None without weights.
         scores_: One float per row, in the order of `X`; high means keep.
         n_features_in_: Number of columns.
         feature_names_in_: Names of the columns, if they all have one.
@@ -131,6 +132,7 @@ class MosoSelector(BaseEstimator):  # type: ignore[misc] # scikit-learn is not t
         )
         self.scores_: NDArray[np.float64] = pruned.scores
         self.sample_indices_: NDArray[np.int64] = pruned.kept
+        self.sample_weight_: NDArray[np.float64] | None = pruned.weights
         return self
 
     def fit_resample(self, X: Any, y: Any) -> tuple[Any, Any]:

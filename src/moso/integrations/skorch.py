@@ -41,6 +41,7 @@ class MosoCallback(Callback):  # type: ignore[misc] # skorch is not type-checked
         seed: Seed of the draw of steps.
         trainable_only: Write only what training changes. None does so if a parameter is frozen, as under an adapter.
         overwrite: Delete the trajectory of an earlier training in `folder`; without it, such a folder is refused.
+        moments: Also write the optimiser's moments, for optimizer-aware scores.
 
     Example:
         >>> MosoCallback("runs/trajectory", samples=20).get_params()["samples"]
@@ -54,12 +55,14 @@ class MosoCallback(Callback):  # type: ignore[misc] # skorch is not type-checked
         seed: int = 0,
         trainable_only: bool | None = None,
         overwrite: bool = False,
+        moments: bool = False,
     ) -> None:
         self.folder = folder
         self.samples = samples
         self.seed = seed
         self.trainable_only = trainable_only
         self.overwrite = overwrite
+        self.moments = moments
 
     def initialize(self) -> "MosoCallback":
         """Note that the net starts anew: the next training is a first one."""
@@ -70,6 +73,7 @@ class MosoCallback(Callback):  # type: ignore[misc] # skorch is not type-checked
                 seed=self.seed,
                 trainable_only=self.trainable_only,
                 overwrite=self.overwrite,
+                moments=self.moments,
             )
         self.begun_ = False
         return self

@@ -22,7 +22,7 @@ from moso.api import score as score_samples
 from moso.api.trajectory_scores import Combination
 from moso.data.views import Collate, tree_bytes
 from moso.evidence import ParameterFilter, Trajectory
-from moso.evidence.trajectory import as_network
+from moso.evidence.network_names import as_network
 from moso.gradients import Loss
 from moso.gradients.losses import to_device
 from moso.integrations.framework_recording import Recording
@@ -48,6 +48,7 @@ class MosoCallback(TrainerCallback):  # type: ignore[misc] # transformers is not
         seed: Seed of the draw of steps.
         trainable_only: Write only what training changes. None does so if a parameter is frozen, as under an adapter.
         overwrite: Delete the trajectory of an earlier training in `folder`; without it, such a folder is refused.
+        moments: Also write the optimiser's moments, for optimizer-aware scores.
 
     Example:
         >>> MosoCallback("runs/trajectory", samples=20).recording.samples
@@ -62,9 +63,15 @@ class MosoCallback(TrainerCallback):  # type: ignore[misc] # transformers is not
         seed: int = 0,
         trainable_only: bool | None = None,
         overwrite: bool = False,
+        moments: bool = False,
     ) -> None:
         self.recording = Recording(
-            folder, samples=samples, seed=seed, trainable_only=trainable_only, overwrite=overwrite
+            folder,
+            samples=samples,
+            seed=seed,
+            trainable_only=trainable_only,
+            overwrite=overwrite,
+            moments=moments,
         )
 
     @property
@@ -116,6 +123,7 @@ def score(
     method: Combination | Score = "moso",
     parameters: ParameterFilter | None = None,
     batch_size: int | None = None,
+    optimizer_aware: bool = False,
 ) -> NDArray[np.float64]:
     """Score every sample of a dataset by a recorded trajectory; loss, collator and columns are those of the `Trainer`.
 
@@ -128,6 +136,7 @@ def score(
         method: Name of a score that is computed from step terms, or a `Score` that needs no other evidence.
         parameters: Filter by parameter name, for example the last layer only.
         batch_size: Samples per batch; None finds a size that suits the network and the device.
+        optimizer_aware: Compare gradients as the optimiser rescales them; the callback needs `moments=True`.
 
     Returns:
         One float64 per sample, in dataset order, shape ``[samples]``.
@@ -161,6 +170,7 @@ def score(
         method=method,
         parameters=parameters,
         batch_size=batch_size,
+        optimizer_aware=optimizer_aware,
     )
 
 

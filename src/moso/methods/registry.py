@@ -93,6 +93,15 @@ _DIFFICULTY = (
         "difficulty",
         "most of the data removed, with or without wrong labels",
     ),
+    Method(
+        "bws",
+        "forgetting",
+        "bws",
+        "the window of the difficulty order that a linear classifier learns all training data from best",
+        source="Choi, Ki & Chung, ICML 2024",
+        family="difficulty",
+        when="a difficulty score whose best cut for this ratio is unknown",
+    ),
 )
 _COVERAGE = (
     Method(
@@ -133,6 +142,44 @@ _COVERAGE = (
         "coverage",
         "clean labels, hard samples that repeat each other",
     ),
+    Method(
+        "gm-matching",
+        None,
+        "herding",
+        "herding towards the geometric median of each class, which outliers move little",
+        {"centre": "geometric-median", "rule": "welling", "normalise": True},
+        "Acharya et al., ICML 2025",
+        "coverage",
+        "as herding, where labels are wrong or samples corrupted",
+    ),
+    Method(
+        "facility-location",
+        None,
+        "facility-location",
+        "every sample of a class similar to a kept one, by greedy submodular cover",
+        source="Wei, Iyer & Bilmes, ICML 2015",
+        family="coverage",
+        when="features, clean data, most of it removed",
+    ),
+    Method(
+        "graph-cut",
+        None,
+        "graph-cut",
+        "samples similar to their whole class and not to each other",
+        source="Wei, Iyer & Bilmes, ICML 2015",
+        family="coverage",
+        when="features, representative samples without repeats",
+    ),
+    Method(
+        "semdedup",
+        None,
+        "semdedup",
+        "near-duplicates in feature space go first, the rest at random",
+        source="Abbas et al., SemDeDup, 2023",
+        family="coverage",
+        when="crawled data with near-duplicates, with or without labels",
+    ),
+    _of_score("zcore", "coverage", "no labels, no training: an embedding alone"),
 )
 _OPTIMISATION = (
     _of_score(
@@ -148,6 +195,49 @@ _OPTIMISATION = (
         "a trained head that fits its data, with --risk validation; wrong labels",
         "balanced",
     ),
+    Method(
+        "craig",
+        None,
+        "craig",
+        "every sample of a class near a kept one in gradient; weighted by how many are",
+        source="Mirzasoleiman et al., ICML 2020; per class, last layer, at the end of training",
+        family="optimisation",
+        when="clean labels, a training that can weigh samples",
+    ),
+    Method(
+        "gradmatch",
+        None,
+        "gradmatch",
+        "weighted gradients that add up to the gradient of their class",
+        source="Killamsetty et al., GRAD-MATCH, ICML 2021; per class, last layer, at the end of training",
+        family="optimisation",
+        when="clean labels, a training that can weigh samples",
+    ),
+    Method(
+        "glister",
+        None,
+        "glister",
+        "one step of training on what is kept reduces the loss of the data most",
+        source="Killamsetty et al., AAAI 2021; with the training loss, last layer, at the end of training",
+        family="optimisation",
+        when="clean labels; wrong ones judge, too, and so stay",
+    ),
+    Method(
+        "badge",
+        None,
+        "badge",
+        "large and different gradients, by k-means++",
+        source="Ash et al., ICLR 2020, Algorithm 1; at the end of training",
+        family="coverage",
+        when="clean labels, little removed; its source chooses what is to be labelled",
+    ),
+    _of_score(
+        "less",
+        "optimisation",
+        "fine-tuning with Adam towards a target (--risk validation)",
+        "top",
+        "samples whose Adam update is similar to what a target needs (--risk validation)",
+    ),
 )
 _BASELINES = (
     Method(
@@ -157,6 +247,16 @@ _BASELINES = (
         "random selection, what every method has to beat",
         family="baselines",
         when="always, beside any other",
+    ),
+    Method(
+        "dual-constant",
+        "dual",
+        "beta",
+        "DUAL's draw by the Beta density alone, to see what its score adds",
+        {"weight": "constant"},
+        "Cho et al., ICML 2025, without the score",
+        "baselines",
+        "beside dual: does its gain come from its score?",
     ),
 )
 METHODS = Registry("method", Method, "moso.methods", (*_OURS, *_BASELINES, *_DIFFICULTY, *_COVERAGE, *_OPTIMISATION))

@@ -15,6 +15,7 @@ from typing import Any
 from torch import nn
 
 from moso import errors
+from moso.code_trust import check_allowed
 
 
 def from_factory(
@@ -35,6 +36,7 @@ def from_factory(
         pretrained: Call the factory with `pretrained=True`.
 
     Raises:
+        CodeUntrusted: Only a file names it, and nobody allowed it.
         ModelNameInvalid: There is no such module or attribute.
         FactoryBroken: The module or the factory fails, or the result is not a module.
         SettingsConflict: `pretrained` is asked of a factory that does not take it.
@@ -71,9 +73,12 @@ def _find(name: str) -> Callable[..., Any]:
     module_name, _, attribute = name.partition(":")
     if not module_name:
         raise errors.ModelNameInvalid(f"'{name}' names no module; the form is package.module:factory")
+    check_allowed(name)
     here = str(Path.cwd())
     if here not in sys.path:
-        sys.path.insert(0, here)  # stays on the path, as with `python -m`: the user's code may import more later
+        # Last, so that no file of the folder is imported in place of an installed package; it stays, because the user's
+        # code may import more later.
+        sys.path.append(here)
         importlib.invalidate_caches()
     try:
         found: Any = importlib.import_module(module_name)

@@ -1,4 +1,4 @@
-"""What of a network moves in training: everything, the classifier, or the last blocks.
+"""What of a network moves in training: everything, the classifier, the last blocks, or adapters beside frozen weights.
 
 Frozen parameters have `requires_grad` False. A module whose parameters are all frozen stays in evaluation mode whatever
 mode the network is put into: its batch-norm keeps the statistics it came with, its dropout is off. So a frozen part is
@@ -12,6 +12,7 @@ from typing import Any
 from torch import nn
 
 from moso import errors
+from moso.models.adapters import add_adapter, is_adapter
 from moso.models.head import classifier_head
 
 ALL, HEAD = "all", "head"
@@ -22,14 +23,16 @@ def check_training(what: str) -> str:
     """Return the value of `--train` if it is one.
 
     Raises:
-        SettingInvalid: It is none of `all`, `head`, `last:N`.
+        SettingInvalid: It is none of `all`, `head`, `last:N`, `lora:RANK`, `dora:RANK`.
 
     Example:
         >>> check_training("last:2")
         'last:2'
     """
-    if what not in (ALL, HEAD) and not _LAST.fullmatch(what):
-        raise errors.SettingInvalid(f"train = {what!r}: expected all, head or last:N, for example last:2")
+    if what not in (ALL, HEAD) and not _LAST.fullmatch(what) and not is_adapter(what):
+        raise errors.SettingInvalid(
+            f"train = {what!r}: expected all, head or last:N, for example last:2; or an adapter, lora:RANK or dora:RANK"
+        )
     return what
 
 
@@ -38,7 +41,8 @@ def freeze(model: nn.Module, what: str) -> None:
 
     Args:
         model: The network.
-        what: `all`, `head`, or `last:N` for the last N blocks, in the order in which the network lists them.
+        what: `all`, `head`, `last:N` for the last N blocks, in the order in which the network lists them, or an
+            adapter, `lora:RANK` or `dora:RANK`.
 
     Raises:
         SettingInvalid: `what` is malformed, or the network has fewer blocks.
@@ -51,7 +55,9 @@ def freeze(model: nn.Module, what: str) -> None:
         ['2.weight', '2.bias']
     """
     check_training(what)
-    if what != ALL:
+    if is_adapter(what):
+        add_adapter(model, what)
+    elif what != ALL:
         moving = [classifier_head(model)[1]] if what == HEAD else _last_blocks(model, int(what.partition(":")[2]))
         kept = {id(parameter) for block in moving for parameter in block.parameters()}
         for parameter in model.parameters():

@@ -2,7 +2,8 @@
 
 A name is a built-in network (`convnet`, or with another width `convnet-w32`), a short name for one of timm's
 (`resnet18`), a network of an installed package (entry points `moso.models`), `timm:NAME` for any other network of timm,
-`bert:LAYERSxWIDTH` for an encoder of transformers, or `package.module:factory` for the user's own.
+`bert:LAYERSxWIDTH` or `gpt:LAYERSxWIDTH` for an encoder or decoder of transformers, `hf:FOLDER` for any model of
+transformers, or `package.module:factory` for the user's own.
 """
 
 import re
@@ -12,6 +13,7 @@ import torch
 from torch import nn
 
 from moso import errors
+from moso.code_trust import is_code
 from moso.data.tokenizer import UNKNOWN
 from moso.models.bag import BagOfWords
 from moso.models.bert import HEAD_WIDTH, Encoder
@@ -19,11 +21,15 @@ from moso.models.convnet import ConvNet
 from moso.models.factory import from_factory
 from moso.models.freezing import freeze
 from moso.models.from_timm import from_timm
+from moso.models.gpt import Decoder
 from moso.models.mlp import MultilayerPerceptron, PerceptronHead, TanhNetwork
 from moso.models.network import Network
 from moso.models.resnet import ResNet
 from moso.models.softmax_regression import SoftmaxRegression
 from moso.models.start import FROM_SCRATCH, Start
+from moso.models.transformers_folder import is_of_transformers
+from moso.models.transformers_network import transformers_network
+from moso.models.two_towers import TwoTowers
 from moso.models.weights import load_weights, read_weights
 from moso.randomness import seeded
 from moso.registry import Registry
@@ -48,6 +54,13 @@ def _bert(shape: tuple[int, ...], classes: int, layers: int = 2, width: int = 64
     return Encoder(vocabulary, length, classes, layers, width)
 
 
+def _gpt(shape: tuple[int, ...], classes: int, layers: int = 2, width: int = 64) -> nn.Module:
+    vocabulary, length = shape
+    return Decoder(vocabulary, length, layers, width)
+
+
+_SIZED = {"bert": _bert, "gpt": _gpt}
+
 MODELS = Registry(
     "model",
     Network,
@@ -68,12 +81,21 @@ MODELS = Registry(
             _bert,
             "texts",
         ),
+        Network("two-towers", "pairs: a convnet (or a hidden layer) and a bag of words", TwoTowers, "numbers", 32),
+        Network(
+            "gpt",
+            "texts: a GPT-2-like decoder for causal-lm, random weights; 2 layers of width 64 (others: gpt:4x128)",
+            _gpt,
+            "texts",
+        ),
         *(
             Network(name, f"{title}, from timm; 3x3 stem up to 64 pixels", partial(from_timm, of_timm), "images")
             for name, (of_timm, title) in _TIMM.items()
         ),
     ),
 )
+# Widest layer and deepest network that a name may ask for.
+_WIDEST = 65_536
 
 
 def models() -> list[tuple[str, str]]:
@@ -94,6 +116,7 @@ def build_model(
     *,
     vocabulary: int | None = None,
     start: Start = FROM_SCRATCH,
+    task: str = "",
 ) -> nn.Module:
     """Build the network of this name on the CPU, in training mode, with the initial parameters w_0 of `seed`.
 
@@ -105,6 +128,7 @@ def build_model(
         seed: Seed of the initialisation.
         vocabulary: Number of token ids, if inputs are texts.
         start: Weights to start from, and what of the network is trained; the classifier is always of this seed.
+        task: Name of the task, which decides the head of a model of transformers.
 
     Raises:
         UnknownName: There is no network of this name.
@@ -128,16 +152,22 @@ def build_model(
     # The check is inside the context, because lazy layers draw their parameters in the first forward pass.
     with seeded(seed, "init"), torch.device("cpu"):
         outputs = classes if isinstance(classes, int) else classes[0]
-        model = _make(name, tuple(input_shape), outputs, vocabulary, start)
+        if is_of_transformers(name):
+            if start.pretrained:
+                raise errors.SettingsConflict(f"model '{name}' has the weights of its folder; leave pretrained out")
+            model: nn.Module = transformers_network(name, task, tuple(input_shape), outputs, vocabulary)
+        else:
+            model = _make(name, tuple(input_shape), outputs, vocabulary, start)
         check_model(model, name, tuple(input_shape), classes, vocabulary)
     if start.weights:
         load_weights(model, read_weights(start.weights), start.weights)
-    freeze(model, start.train)
+    with seeded(seed, "init", start.train):  # adapters draw their weights
+        freeze(model, start.train)
     return model
 
 
 def _make(name: str, input_shape: tuple[int, ...], classes: int, vocabulary: int | None, start: Start) -> nn.Module:
-    if ":" in name and not name.startswith(("bert:", "timm:")):
+    if is_code(name):
         return from_factory(name, input_shape, classes, vocabulary, pretrained=start.pretrained)
     of_timm = timm_name(name)
     if of_timm is not None and not start.is_from_scratch:
@@ -169,15 +199,18 @@ def _named(name: str) -> tuple[Network, int | None]:
     """Return the network of this name, and its width if it has one."""
     if name.startswith("timm:"):
         return Network(name, "", partial(from_timm, name.removeprefix("timm:")), "images"), None
-    if name.startswith("bert:"):
-        layers, of_each = _bert_size(name)
-        return Network(name, "", partial(_bert, layers=layers, width=of_each), "texts"), None
+    kind = name.partition(":")[0]
+    if ":" in name and kind in _SIZED:
+        layers, of_each = _size(name, kind)
+        return Network(name, "", partial(_SIZED[kind], layers=layers, width=of_each), "texts"), None
     widened = re.fullmatch(r"(.+)-w([1-9][0-9]*)", name)
-    base, width = (widened[1], int(widened[2])) if widened else (name, None)
+    base, width = (widened[1], _number(widened[2], name)) if widened else (name, None)
     # An exact match comes first: the name of another package's network may end like a width.
     network = MODELS.find(name) or MODELS.find(base)
     if network is None:
-        raise MODELS.unknown(name, "bert:LAYERSxWIDTH", "timm:NAME", "package.module:factory")
+        raise MODELS.unknown(
+            name, "bert:LAYERSxWIDTH", "gpt:LAYERSxWIDTH", "hf:FOLDER", "timm:NAME", "package.module:factory"
+        )
     if network.name == name:
         return network, network.width
     if network.width is None:
@@ -186,11 +219,22 @@ def _named(name: str) -> tuple[Network, int | None]:
     return network, width
 
 
-def _bert_size(name: str) -> tuple[int, int]:
-    size = re.fullmatch(r"bert:([1-9][0-9]*)x([1-9][0-9]*)", name)
+def _number(text: str, name: str) -> int:
+    """Return a width or a number of layers.
+
+    Raises:
+        ModelNameInvalid: It is larger than any network that fits a machine.
+    """
+    if len(text) > len(str(_WIDEST)) or int(text) > _WIDEST:
+        raise errors.ModelNameInvalid(f"model '{name}' asks for {text[:20]}, and at most {_WIDEST} are possible")
+    return int(text)
+
+
+def _size(name: str, kind: str) -> tuple[int, int]:
+    size = re.fullmatch(rf"{kind}:([1-9][0-9]*)x([1-9][0-9]*)", name)
     if size is None:
-        raise errors.ModelNameInvalid(f"model '{name}' is not of the form bert:LAYERSxWIDTH, for example bert:2x64")
-    layers, width = int(size[1]), int(size[2])
+        raise errors.ModelNameInvalid(f"model '{name}' is not of the form {kind}:LAYERSxWIDTH, for example {kind}:2x64")
+    layers, width = _number(size[1], name), _number(size[2], name)
     if width > HEAD_WIDTH and width % HEAD_WIDTH:
         raise errors.ModelNameInvalid(
             f"model '{name}': a width above {HEAD_WIDTH} must be a multiple of it, which is one head",

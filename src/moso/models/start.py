@@ -13,7 +13,7 @@ class Start:
     Attributes:
         pretrained: Take timm's own weights, or call the user's factory with `pretrained=True`.
         weights: File of weights to load.
-        train: What moves: `all`, `head` or `last:N`.
+        train: What moves: `all`, `head`, `last:N`, or an adapter, `lora:RANK` or `dora:RANK`.
 
     Example:
         >>> Start(weights="mine.safetensors").is_from_scratch, Start(train="head").is_from_scratch

@@ -5,18 +5,24 @@ import json
 import os
 import platform
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import cast
 
 from moso import errors
+from moso.checksums import FIELD, state
+from moso.code_trust import note_names
 from moso.configuration import Configuration
+from moso.configuration.configuration import read_toml
 from moso.configuration.fields import FORMAT
+from moso.configuration.network_settings import network_names
 from moso.errors import MosoError
-from moso.files import TEMPORARY, append, replacing, sweep, write_json, write_text
-from moso.results.manifest import Event, Manifest, Surroundings
+from moso.files import TEMPORARY, append, not_made_again, read_record, replacing, sweep, write_record, write_text
+from moso.results.manifest import EVENT_ENTRIES, Event, Manifest, Surroundings
 from moso.results.working_copy import Wanted, WorkingCopy, is_small_file
 from moso.storage.lease import NAME, Holder, held
 from moso.storage.lease_backend import FileLease, LeaseBackend, StoreLease, read_lease
@@ -101,6 +107,7 @@ class RunDirectory:
                 holding.enter_context(held(self._lease))
             except OSError as problem:
                 raise errors.NotWritable(f"cannot write to {self.root}: {problem.strerror}") from problem
+            holding.enter_context(not_made_again(self.root))
             sweep(self.root)
             if self.copy is not None:
                 self.copy.pull(lambda name: is_small_file(name) or "shards" in name, leading=True)
@@ -151,7 +158,7 @@ class RunDirectory:
     def shared(self, wanted: Wanted) -> Iterator[None]:
         """Work on a run that other processes share: pull the wanted files first, and push at the end."""
         self.pull(wanted)
-        with self._told():
+        with not_made_again(self.root), self._told():
             yield
 
     @contextmanager
@@ -176,7 +183,7 @@ class RunDirectory:
         """
         self.check(configuration)
         if not self.configuration_path.exists() or self.configuration().difference(configuration):
-            write_text(self.configuration_path, configuration.to_toml())
+            write_text(self.configuration_path, f"# {FIELD}\n{configuration.to_toml()}")
 
     def check(self, configuration: Configuration) -> None:
         """Refuse a folder that holds other files, or a run of another configuration.
@@ -208,30 +215,47 @@ class RunDirectory:
         Raises:
             MosoError: ``not-a-run``, and those of `Configuration.read`.
         """
+        self.check_there()
+        path = self.configuration_path
+        if state(path) == "damaged":
+            raise errors.FileDamaged(
+                f"{path} is not what moso wrote into it (its checksum differs), and nothing else says what the run is; "
+                "restore it, or take out its first line if you mean the change"
+            )
+        values = read_toml(path)
+        if "dataset" not in values:
+            raise errors.FileDamaged(
+                f"{path} is empty or cut off: it names no data, and nothing else says what the run is; restore it"
+            )
+        note_names(network_names(values), path)
+        return Configuration.resolve(values)
+
+    def check_there(self) -> None:
+        """Refuse a directory without a run.
+
+        Raises:
+            MosoError: ``not-a-run``.
+        """
         if not self.configuration_path.exists():
             raise errors.NotARun(f"{self} is not a run directory: it has no run.toml")
-        return Configuration.read(self.configuration_path)
 
     def manifest(self) -> Manifest:
         """Read `manifest.json`: what is recorded about the run beyond its configuration; empty if there is none.
 
         Raises:
-            MosoError: ``file-unreadable``, ``format-unknown``.
+            MosoError: ``file-damaged``, ``format-unknown``.
         """
         path = self.root / "manifest.json"
         if not path.exists():
             return {}
-        try:
-            found: Manifest = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as problem:
-            raise errors.FileUnreadable(f"{path} is not valid JSON: {problem}") from problem
+        found = cast(Manifest, read_record(path))
         if found.get("format") != FORMAT:
             raise errors.FormatUnknown(f"{path} has format {found.get('format')}; this version reads format {FORMAT}")
         return found
 
     def note(self, **entries: object) -> None:
         """Add entries to the manifest."""
-        write_json(self.root / "manifest.json", {"format": FORMAT, **self.manifest(), **entries})
+        write_record(self.root / "manifest.json", {"format": FORMAT, **self.manifest(), **entries})
 
     def event(self, event: str, **details: object) -> None:
         """Append an event to `events.jsonl`, or to the events file of `writer`.
@@ -246,16 +270,21 @@ class RunDirectory:
         append(path, line)
 
     def events(self) -> list[Event]:
-        """Return the events of all machines, sorted by time; lines that a kill cut short are skipped."""
+        """Return the events of all machines, sorted by time; lines that cannot be read are left out.
+
+        A kill may cut the last line short; of any other line that cannot be read, a notice is given.
+        """
         everybody = [self.root / "events.jsonl", *sorted((self.root / "events").glob("*.jsonl"))]
         found = []
         for path in everybody:
-            for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
-                try:
-                    found.append(json.loads(line))
-                except ValueError:
-                    continue
-        return sorted(found, key=lambda event: float(event["time"])) if len(everybody) > 1 else found
+            lines = path.read_bytes().splitlines() if path.exists() else []
+            read = [event_of(line) for line in lines]
+            found += [event for event in read if event is not None]
+            bad = [number for number, event in enumerate(read[:-1], 1) if event is None]
+            if bad:
+                more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
+                warnings.warn(f"line {bad[0]}{more} of {path} cannot be read and is left out", stacklevel=2)
+        return sorted(found, key=lambda event: event["time"]) if len(everybody) > 1 else found
 
     @property
     def watch_seconds(self) -> float:
@@ -289,7 +318,7 @@ class RunDirectory:
         for path in sorted((self.root / _SIGNS).glob("*.json")):
             # The piece may finish, and remove its heartbeat, before the file is read.
             with contextlib.suppress(FileNotFoundError):
-                texts.append(path.read_text(encoding="utf-8"))
+                texts.append(path.read_text(encoding="utf-8", errors="replace"))
         return texts
 
     def seconds(self, stage: str) -> dict[str, float]:
@@ -299,6 +328,25 @@ class RunDirectory:
             if event["event"] == "computed" and event["stage"] == stage:
                 total[event["piece"]] = total.get(event["piece"], 0.0) + event["seconds"]
         return total
+
+
+def event_of(line: bytes) -> Event | None:
+    """Return the event of a line, or None if the line is damaged or lacks what an event of its kind has.
+
+    Example:
+        >>> event_of(b'{"time": 2, "event": "complete", "stage": "train"}')["stage"]
+        'train'
+        >>> event_of(b'{"time": 2, "event": "complete", "stag') is None
+        True
+    """
+    try:
+        found = json.loads(line)
+        needed = {"time": (int, float), "event": str, **EVENT_ENTRIES.get(found["event"], {})}
+        if all(isinstance(found[name], kind) for name, kind in needed.items()):
+            return cast(Event, found)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pass
+    return None
 
 
 def surroundings() -> Surroundings:

@@ -27,7 +27,8 @@ from moso.data.sources.source import Request
 from moso.data.views import Normalisation
 from moso.embedding import Embedding, embed_samples, find_embedder
 from moso.embedding.embedded_folder import content_of
-from moso.files import clear_away, write_json
+from moso.evidence import arrays
+from moso.files import clear_away, read_record, write_record
 from moso.progress import Progress, silent
 
 FOLDER = "embedding"
@@ -85,11 +86,11 @@ def begin_folder(folder: Path, decided: dict[str, Any]) -> None:
     """Begin or go on with a folder of computed features; those of other settings are removed."""
     note = folder / _DECIDED
     if folder.is_dir():
-        before = json.loads(note.read_text(encoding="utf-8")) if note.exists() else None
+        before = read_record(note) if note.exists() else None
         if before == json.loads(json.dumps(decided)):
             return
         clear_away(folder)
-    write_json(note, decided)
+    write_record(note, decided)
 
 
 def _computed(
@@ -116,7 +117,7 @@ def _computed(
         label = f"features of the {name} split"
         how = Embedding(threads=os.cpu_count() or 1)
         rows = (
-            np.load(path, mmap_mode="r", allow_pickle=False)
+            arrays.read(path)
             if embedder is None
             else embed_samples(path, samples, embedder, how, progress=progress, label=label)
         )
@@ -124,12 +125,14 @@ def _computed(
             raise errors.DataChanged(f"{path} holds the features of {len(rows)} samples, and there are {len(samples)}")
         readers[name] = MappedReader(rows)
     if embedder is not None and not placeholder:
-        write_json(folder / COMPLETE, {"format": 1, "dataset": c.dataset, **embedder.note()})
+        write_record(folder / COMPLETE, {"format": 1, "dataset": c.dataset, **embedder.note()})
     return readers
 
 
 def _given(place: str, data: DataSet, splits: dict[str, Samples]) -> dict[str, MappedReader]:
-    train, test = open_features(Request(place, task="" if data.task.answers_are_classes else data.task.name))
+    # Texts have no column beside features: the classes that lie there are read and not used.
+    classes = data.task.answers_are_classes or data.task.answers_are_texts
+    train, test = open_features(Request(place, task="" if classes else data.task.name))
     found = {}
     for name, samples in splits.items():
         # A test split of the source's own is in the folder's test split; one that was held out, in its training split.

@@ -85,3 +85,13 @@ class Event(TypedDict, total=False):
     learning_rate: float
     sentence: str
     reason: str
+
+
+# What an event of a kind has beside time and name, for readers to rely on.
+EVENT_ENTRIES: dict[str, dict[str, type | tuple[type, ...]]] = {
+    "begun": {"stage": str, "pieces": int},
+    "complete": {"stage": str},
+    "computed": {"stage": str, "piece": str, "seconds": (int, float)},
+    "measured": {"what": str, "piece": str},
+    "failed": {"what": str, "piece": str, "sentence": str},
+}

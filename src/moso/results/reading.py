@@ -7,12 +7,13 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from torch import nn
 
 from moso import errors
+from moso.code_trust import allow_code
 from moso.configuration import CUSTOM
+from moso.configuration.network_settings import network_names
 from moso.data.dataset import DataSet
 from moso.data.partitions import partition
 from moso.data.samples import Samples
@@ -22,6 +23,7 @@ from moso.evidence import Dynamics, Trajectory, read_features, read_out_of_sampl
 from moso.evidence.layout import part_name
 from moso.evidence_kinds.reference_features import FEATURES
 from moso.evidence_kinds.training_dynamics import DYNAMICS
+from moso.files import read_record, read_table
 from moso.methods import known_method
 from moso.models import Start, build_model
 from moso.results.directory import RunDirectory
@@ -29,7 +31,8 @@ from moso.results.manifest import Manifest
 from moso.results.retrainings import FULL, all_retrainings
 from moso.results.run_data import is_cut, load_data, rest_network
 from moso.results.score_files import read_scores
-from moso.results.selections import Selection, all_selections, read_selection
+from moso.results.selections import Selection, all_selections, read_kept
+from moso.results.verification import Verification, verify
 from moso.tasks import Task, noted_task
 
 
@@ -57,15 +60,22 @@ class Run:
         self.configuration = directory.configuration()
 
     @classmethod
-    def open(cls, path: Path | str) -> "Run":
+    def open(cls, path: Path | str, *, trust: bool = False) -> "Run":
         """Open the run in a directory or at an address.
+
+        Args:
+            path: Directory or address.
+            trust: Allow code that the run's file names (`package.module:factory`) to be imported where it is needed.
 
         Raises:
             MosoError: ``not-a-run``, ``address-invalid``, ``storage-failed``.
         """
         directory = RunDirectory.at(path)
         directory.pull()
-        return cls(directory)
+        run = cls(directory)
+        if trust:
+            allow_code(network_names(run.configuration.model_dump()))
+        return run
 
     @cached_property
     def _data(self) -> DataSet:
@@ -100,7 +110,10 @@ class Run:
         original = self._data.original if is_cut(self.directory) else None
         shape = tuple(data["shape"]) if original is None else original.train.shape
         start = Start() if c.embed else c.start
-        model = build_model(c.model, shape, self.task.outputs, seed, vocabulary=data["vocabulary"], start=start)
+        task = self.task
+        model = build_model(
+            c.model, shape, task.outputs, seed, vocabulary=data["vocabulary"], start=start, task=task.name
+        )
         return model if original is None else rest_network(model, original)
 
     def samples(self, split: Literal["train", "test"] = "train") -> Samples:
@@ -122,7 +135,7 @@ class Run:
         """Return the positions of the samples, ascending, one array per partition."""
         path = self._home(seed) / "scores.parquet"
         if path.exists():
-            part_of = pq.read_table(path, columns=["partition"])["partition"].to_numpy()
+            part_of = read_table(path, ["partition"])["partition"].to_numpy()
             return [np.flatnonzero(part_of == part) for part in range(self.configuration.partitions)]
         train, seed = self._data.train, self.configuration.seed if seed is None else seed
         return partition(train.keys, train.labels, self.configuration.partitions, seed)
@@ -143,8 +156,7 @@ class Run:
         path = self._home(seed) / "state" / part_name(part) / "history.json"
         if not path.exists():
             raise errors.StageIncomplete(f"partition {part} of {self.directory} is not trained yet")
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return found
+        return read_record(path)
 
     def scores(self, seed: int | None = None) -> dict[str, NDArray[np.float64]]:
         """Return every score by name, each one float per sample in dataset order, shape ``[samples]``."""
@@ -180,7 +192,7 @@ class Run:
         path = self._home(seed) / "scores.parquet"
         if not path.exists():
             raise errors.StageIncomplete(f"{self.directory} has no scores yet; run `moso score` first")
-        return pq.read_table(path)
+        return read_table(path)
 
     def selections(self) -> list[Selection]:
         """Return all selections of the run, in a fixed order."""
@@ -240,7 +252,21 @@ class Run:
         seed: int | None = None,
     ) -> NDArray[np.int64]:
         """Return the positions of the kept samples, ascending, of the only selection that matches (`selection`)."""
-        return np.flatnonzero(read_selection(self.directory.root, self.selection(method, ratio, selector, seed)))
+        return read_kept(self.directory.root, self.selection(method, ratio, selector, seed)).positions
+
+    def weights(
+        self,
+        method: str | None = None,
+        ratio: float | None = None,
+        selector: str | None = None,
+        seed: int | None = None,
+    ) -> NDArray[np.float64] | None:
+        """Return one weight per kept sample, in the order of `kept`: how many samples it stands for.
+
+        Returns:
+            Positive floats, ``[kept]``; None if the selection has no weights.
+        """
+        return read_kept(self.directory.root, self.selection(method, ratio, selector, seed)).weights
 
     def evaluation(self, match: str = "") -> list[RetrainingRow]:
         """Return every finished retraining with its result, one dictionary each.
@@ -251,6 +277,10 @@ class Run:
         asked = match or self.configuration.match
         every = all_retrainings(self.directory.root)
         return [row for row in every if row["match"] == asked or row["method"] == FULL]
+
+    def verify(self) -> Verification:
+        """Read every file of the run and compare it with its checksum; return what is whole, damaged, missing."""
+        return verify(self.directory)
 
     def _home(self, seed: int | None) -> Path:
         return self.directory.of_seed(self.configuration, self.configuration.seed if seed is None else seed)

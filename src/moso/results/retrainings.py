@@ -9,13 +9,15 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import pyarrow as pa
 
+from moso.checksums import damaged
 from moso.evaluation.baselines import BASELINES
 from moso.evaluation.standings import RetrainingRow
 from moso.evaluation.summary import FULL as FULL
-from moso.files import write_table
+from moso.files import read_record, write_table
 from moso.results.selections import Selection
 from moso.tasks.metric import ACCURACY
 
@@ -68,10 +70,16 @@ def retraining_path(root: Path, retraining: Retraining) -> Path:
 
 def all_retrainings(root: Path) -> list[RetrainingRow]:
     """Return every finished retraining with its result, in a fixed order; `accuracy` is None for other metrics."""
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in (root / "evaluation").glob("*.json")]
-    for row in found:
+    found: list[RetrainingRow] = []
+    for path in (root / "evaluation").glob("*.json"):
+        row = read_record(path)
+        missing = [name for name in (*_ORDER, "samples", "metric", "value") if name not in row]
+        if missing:
+            raise damaged(path, f"it has no entry {missing[0]!r}")
         row["accuracy"] = row["value"] if row["metric"] == ACCURACY.name else None
-    return sorted(found, key=lambda row: tuple(row[name] for name in _ORDER))
+        found.append(cast(RetrainingRow, row))
+    rows: Sequence[Mapping[str, Any]] = found
+    return [found[place] for place in sorted(range(len(rows)), key=lambda place: [rows[place][one] for one in _ORDER])]
 
 
 def retraining_of(row: RetrainingRow) -> Retraining:

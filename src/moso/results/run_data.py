@@ -7,7 +7,6 @@ trunk. `trunk/trunk.json` is written last and says whether the network was cut.
 
 import copy
 import hashlib
-import json
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -19,18 +18,23 @@ import torch
 from torch import nn
 
 from moso import errors
+from moso.code_trust import is_code
 from moso.configuration import Configuration
 from moso.data.augment import Augmentation
 from moso.data.dataset import DataSet, open_dataset
 from moso.data.mapped import MappedReader
 from moso.data.samples import Samples, StoredSamples
+from moso.data.sources.registry import may_have_texts
 from moso.data.views import Normalisation, View, load
 from moso.embedding import write_rows
 from moso.embedding.embedded_folder import content_of
 from moso.embedding.embedder import trained_with
 from moso.evidence import arrays
-from moso.files import write_json
+from moso.files import read_record, write_record
 from moso.models import Start, build_model
+from moso.models.adapters import is_adapter
+from moso.models.transformers_folder import is_of_transformers
+from moso.models.transformers_tokenizer import token_settings
 from moso.models.trunk import Cut, cut_frozen
 from moso.progress import Progress, silent
 from moso.results.directory import RunDirectory
@@ -67,11 +71,13 @@ def open_data(configuration: Configuration) -> DataSet:
         on_broken=c.on_broken,
         labels=c.labels,
         label_noise=c.label_noise,
+        noise_kind=c.noise_kind,
         seed=c.seed,
         test_share=c.test_share,
         memory_limit=c.memory_limit_bytes,
         validation=c.validation,
         validation_share=c.validation_share,
+        tokens=token_settings(c.model, c.max_tokens) if may_have_texts(c.dataset) else None,
     )
     return data if c.embed else _as_trained(data, c.model, c.start)
 
@@ -109,8 +115,8 @@ def prepared(
     how = how or Preparation()
     if configuration.embed:
         return _embedded(data, configuration, directory, how)
-    # A dataset or a loss of the user's own may give the network more than one tensor per sample.
-    plain = isinstance(data.train, StoredSamples) and data.task.own_loss is None
+    # A dataset or a loss of the user's own may give the network more than one tensor per sample; pairs do.
+    plain = isinstance(data.train, StoredSamples) and data.task.own_loss is None and not data.task.answers_are_texts
     if not plain or not _may_be_frozen(configuration, build):
         return data
     return _behind_trunk(data, configuration, directory, how, build)
@@ -123,7 +129,9 @@ def full_network(configuration: Configuration, data: DataSet, seed: int, build: 
     data.task.check_outputs()
     train, c = data.train, configuration
     start = Start() if c.embed else c.start
-    return build_model(c.model, train.shape, data.task.outputs, seed, vocabulary=train.vocabulary, start=start)
+    return build_model(
+        c.model, train.shape, data.task.outputs, seed, vocabulary=train.vocabulary, start=start, task=data.task.name
+    )
 
 
 def rest_network(model: nn.Module, original: DataSet) -> nn.Module:
@@ -141,7 +149,7 @@ def rest_network(model: nn.Module, original: DataSet) -> nn.Module:
 def is_cut(directory: RunDirectory) -> bool:
     """Return whether the network of a run was cut behind its frozen trunk."""
     note = directory.root / TRUNK / _NOTE
-    return note.exists() and bool(json.loads(note.read_text(encoding="utf-8"))["cut"])
+    return note.exists() and bool(read_record(note)["cut"])
 
 
 def _as_trained(data: DataSet, name: str, start: Start) -> DataSet:
@@ -178,7 +186,9 @@ def _writing(directory: RunDirectory, c: Configuration) -> Iterator[None]:
 
 
 def _may_be_frozen(c: Configuration, build: Build | None) -> bool:
-    own = build is not None or (":" in c.model and not c.model.startswith(("timm:", "bert:")))
+    if is_adapter(c.train) or (build is None and is_of_transformers(c.model)):
+        return False  # adapters sit in every block, and models of transformers take token ids
+    own = build is not None or is_code(c.model)
     return c.trunk == "once" and (own or c.train != "all")
 
 
@@ -190,17 +200,17 @@ def _behind_trunk(
     noted = (folder / _NOTE).exists()
     if (noted and not is_cut(directory)) or (not noted and directory.manifest().get("dataset") is not None):
         return data
-    if noted:
+    views = _views(data, c)
+    if noted and all((folder / f"{name}.npy").exists() for name in views):
         return _read(data, folder)
     cut = _fixed_cut(data, c, build)
     if cut is None or how.placeholder:
         return data
-    views = _views(data, c)
     with _writing(directory, c):
         begin_folder(folder, {"trunk": _digest(cut.trunk), "views": {name: one[1:] for name, one in views.items()}})
         for name, view in views.items():
             _write(folder / f"{name}.npy", view, cut.trunk, how.progress, f"frozen trunk, {name}")
-        write_json(folder / _NOTE, {"format": 1, "cut": True, "after": cut.after, "views": sorted(views)})
+        write_record(folder / _NOTE, {"format": 1, "cut": True, "after": cut.after, "views": sorted(views)})
     return _read(data, folder)
 
 
@@ -284,7 +294,7 @@ def _read(data: DataSet, folder: Path) -> DataSet:
                 raise errors.DataChanged(f"{folder} holds {len(rows)} rows of the {split} split, not {len(samples)}")
             seen[split] = replace(on_features(samples, MappedReader(rows), Normalisation()), one_scale=False)
     augmented: dict[str, tuple[MappedReader, ...]] = {}
-    for name in json.loads((folder / _NOTE).read_text(encoding="utf-8"))["views"]:
+    for name in read_record(folder / _NOTE)["views"]:
         if name not in _SPLITS:
             kind = name.removeprefix("train-").rpartition("-")[0]
             augmented[kind] = (*augmented.get(kind, ()), MappedReader(arrays.read(folder / f"{name}.npy")))

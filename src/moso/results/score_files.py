@@ -1,16 +1,14 @@
 """Scores on disk: one Parquet file per score, and a JSON file that records how it was computed."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from moso.columns import BLOCK, empty_column
-from moso.files import write_json, write_table
+from moso.files import read_record, reading_table, write_record, write_table
 
 
 def store_score(home: Path, name: str, ids: pa.Array, values: NDArray[np.float64], made_by: dict[str, object]) -> None:
@@ -24,7 +22,7 @@ def store_score(home: Path, name: str, ids: pa.Array, values: NDArray[np.float64
         made_by: How the score was computed, as JSON.
     """
     write_table(home / "scores" / f"{name}.parquet", pa.table({"id": ids, "score": values}))
-    write_json(home / "scores" / f"{name}.json", made_by)
+    write_record(home / "scores" / f"{name}.json", made_by)
 
 
 def read_scores(home: Path) -> dict[str, NDArray[np.float64]]:
@@ -34,7 +32,7 @@ def read_scores(home: Path) -> dict[str, NDArray[np.float64]]:
 
 
 def _read_score(path: Path) -> NDArray[np.float64]:
-    with pq.ParquetFile(path) as file:
+    with reading_table(path) as file:
         found, filled = empty_column(file.metadata.num_rows, np.float64), 0
         for batch in file.iter_batches(BLOCK, columns=["score"]):
             found[filled : filled + len(batch)] = batch["score"].to_numpy(zero_copy_only=False)
@@ -45,5 +43,4 @@ def _read_score(path: Path) -> NDArray[np.float64]:
 def score_note(home: Path, name: str) -> dict[str, Any]:
     """Read the record of how a score was computed; empty if there is no score of this name."""
     path = home / "scores" / f"{name}.json"
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    return found
+    return read_record(path) if path.exists() else {}

@@ -9,7 +9,6 @@ listed first and uploaded last. Processes of this machine share the copy; a lock
 Hand-made although fsspec offers `rsync`, which detects no removals and has no order of uploads.
 """
 
-import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +19,7 @@ from typing import TypeVar
 
 from moso import errors
 from moso.columns import cache_folder
-from moso.files import TEMPORARY, write_json, write_text
+from moso.files import TEMPORARY, read_record, write_record, write_text
 from moso.randomness import key
 from moso.storage.lease_backend import NAME as LEASE
 from moso.storage.process_lock import exclusive
@@ -31,6 +30,7 @@ Wanted = Callable[[str], bool]
 # Files from which an interrupted piece resumes; useful only on the machine that wrote them (`docs/cluster.md`).
 _STAYS = frozenset({"position.safetensors", "adjoint.safetensors", "purpose.json", "previous.npy"})
 # Folders of temporary files, which are removed after use; nothing else is ever removed from a store.
+_ASIDE = "damaged"
 _PASSING = frozenset({"shards", "replay"})
 _CONFIGURATION, _MANIFEST = "run.toml", "manifest.json"
 _AT_ONCE = 8
@@ -147,6 +147,12 @@ class WorkingCopy:
                 there = self.store.versions()
                 record.update({name: (here[name], there[name]) for name in changed if name in there})
 
+    def forget(self, names: Iterable[str]) -> None:
+        """Remove files from the store that were set aside locally, because they are damaged there, too."""
+        with self._recorded() as record:
+            gone = [name for name in names if record.pop(name, None) is not None]
+            self.store.remove(gone)
+
     def _is_another(self, record: Record, there: dict[str, str], leading: bool) -> bool:
         """Return whether the local files belong to another run than the one at the address, or to one removed there."""
         if _CONFIGURATION not in there:
@@ -198,8 +204,8 @@ class WorkingCopy:
         return found
 
     def _columns(self, name: str) -> list[str]:
-        found: list[str] = json.loads((self.root / name).read_text(encoding="utf-8")).get("columns", [])
-        return found
+        columns: list[str] = read_record(self.root / name).get("columns", [])
+        return columns
 
     def _names(self) -> list[str]:
         paths = (path for path in self.root.rglob("*") if path.is_file())
@@ -213,21 +219,21 @@ class WorkingCopy:
         with exclusive(self.scratch):
             if not (self.scratch / "address.txt").exists():
                 write_text(self.scratch / "address.txt", self.store.address + "\n")
-            before = path.read_text(encoding="utf-8") if path.exists() else "{}"
-            record: Record = {name: (own, other) for name, (own, other) in json.loads(before).items()}
+            before = read_record(path) if path.exists() else {}
+            record: Record = {name: (own, other) for name, (own, other) in before.items()}
             known = dict(record)
             try:
                 yield record
             finally:
                 if record != known:
-                    write_json(path, record)
+                    write_record(path, record)
 
 
 def _travels(name: str) -> bool:
     """Return whether a file is synchronised at all."""
     folders, _, last = name.rpartition("/")
     stays = last in _STAYS or last == LEASE or TEMPORARY in last
-    return not stays and folders != "state/running" and "scratch" not in folders.split("/")
+    return not stays and folders != "state/running" and not {"scratch", _ASIDE} & set(folders.split("/"))
 
 
 def _is_passing(name: str) -> bool:

@@ -10,7 +10,7 @@ from torch import nn
 
 from moso.data.samples import Samples
 from moso.data.views import View
-from moso.evidence import ParameterFilter, Trajectory, TrajectoryPoint, terms_path
+from moso.evidence import ParameterFilter, TrajectoryPoint, terms_path
 from moso.evidence.layout import part_name, piece_name, reference_name
 from moso.evidence_kinds import EvidenceKind
 from moso.evidence_kinds.registry import KINDS
@@ -20,7 +20,7 @@ from moso.progress import Progress, silent
 from moso.run.job import Job
 from moso.run.pieces import PartitionPiece, Piece
 from moso.run.scoring import score_partition, scoring_team
-from moso.run.scoring_view import scoring_view
+from moso.run.scoring_view import scored_trajectory, scoring_view
 from moso.run.seed_evidence import SeedEvidence
 from moso.run.training import at_start, checkpoints, computed, network, network_name
 from moso.training.loop import Checkpoints, TrainingData
@@ -133,7 +133,7 @@ class Measurement(SeedEvidence):
 
     def sampled_steps(self) -> Iterator[tuple[View, TrajectoryPoint]]:
         """Yield the sampled steps of the surrogate of partition `index`, with the setting `view` applied."""
-        for point in Trajectory.open(self.home / "trajectory" / part_name(self.index)):
+        for point in scored_trajectory(self.job, self.seed, self.index):
             yield scoring_view(self.job, self.seed, self.index, point)
 
     def checkpoints(self, path: Path) -> Checkpoints:

@@ -48,7 +48,17 @@ class Running:
 
 def running(directory: RunDirectory) -> list[Running]:
     """Return the running pieces of a run; a piece whose process was killed stays until it is done again."""
-    return [Running(**json.loads(text)) for text in directory.signs()]
+    return [one for one in map(_read, directory.signs()) if one is not None]
+
+
+def _read(text: str) -> Running | None:
+    """Return the heartbeat of a text, or None if it is damaged; the next one follows in seconds."""
+    try:
+        found = Running(**json.loads(text))
+        numbers = float(found.done), float(found.total), float(found.time)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return found if all(map(math.isfinite, numbers)) and found.total > 0 else None
 
 
 @contextmanager

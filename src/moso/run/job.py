@@ -1,7 +1,7 @@
 """A job: a run directory together with the data, networks and settings that its pieces of work need."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from torch import nn
 
 from moso import errors
+from moso.code_trust import allow_code, is_allowed, is_code
 from moso.configuration import Configuration
 from moso.configuration.device import available_device
+from moso.configuration.network_settings import network_names
 from moso.data.dataset import DataSet
 from moso.data.partitions import partition
 from moso.evaluation.metrics import measured
-from moso.evidence import Estimator, ParameterFilter, sample_steps
+from moso.evidence import Estimator, ParameterFilter, arrays, sample_steps
 from moso.evidence.estimators import IN_RUN
 from moso.evidence_kinds.registry import needs_surrogates
 from moso.gradients import Loss, Risk, SampleRisk
@@ -46,11 +48,13 @@ class Runtime:
         loader_workers: Number of processes that load data; 0 loads in the working process.
         checkpoint_seconds: Seconds between two checkpoints.
         team: Processes that work together (torchrun); a team changes results by rounding only.
+        allowed: Code that processes which read the run's file may import, by name.
     """
 
     loader_workers: int = 0
     checkpoint_seconds: float = 10.0
     team: Team = ALONE
+    allowed: tuple[str, ...] = ()
 
 
 @dataclass(eq=False)
@@ -80,6 +84,9 @@ class Job:
 
     def __post_init__(self) -> None:
         c = self.configuration
+        allow_code(self.runtime.allowed)
+        named = filter(is_code, network_names(c.model_dump()))
+        self.runtime = replace(self.runtime, allowed=tuple(name for name in named if is_allowed(name)))
         if c.view == "auto":
             # Settled here, where the network is known, and before anything is written: a run's file says which it was.
             view, self.view_reason = resolved_view(c, lambda: self.built(c.seed))
@@ -98,9 +105,11 @@ class Job:
         """
         directory = RunDirectory(place) if isinstance(place, Path) else place
         configuration = configuration or directory.configuration()
+        runtime = runtime or Runtime()
+        allow_code(runtime.allowed)  # before the data, which a frozen trunk may have to be computed for
         data, mask = load_data(configuration, directory), directory.root / TRAINED_ON
-        trained_on = np.load(mask, allow_pickle=False) if mask.exists() else None
-        return cls(directory, configuration, data, runtime=runtime or Runtime(), trained_on=trained_on)
+        trained_on = np.asarray(arrays.read(mask)) if mask.exists() else None
+        return cls(directory, configuration, data, runtime=runtime, trained_on=trained_on)
 
     @property
     def device(self) -> torch.device:
@@ -127,7 +136,9 @@ class Job:
             return self.build(seed)
         train, start = self.proof.train, c.start if network == c.embed else FROM_SCRATCH
         self.task.check_outputs()
-        return build_model(network, train.shape, self.task.outputs, seed, vocabulary=train.vocabulary, start=start)
+        return build_model(
+            network, train.shape, self.task.outputs, seed, vocabulary=train.vocabulary, start=start, task=self.task.name
+        )
 
     @property
     def proof(self) -> DataSet:
@@ -241,8 +252,11 @@ class Job:
         head, _ = classifier_head(self.model(self.configuration.seed))
         return lambda name: name.startswith(f"{head}.")
 
-    def check(self) -> None:
+    def check(self, networks: bool = True) -> None:
         """Refuse impossible combinations of settings and data before any long computation starts.
+
+        Args:
+            networks: Whether networks will be needed; otherwise none is built.
 
         Raises:
             MosoError: ``data-changed``, ``setting-missing``, ``settings-conflict`` and others (docs/errors.md).
@@ -261,10 +275,11 @@ class Job:
         for recipe, proof in ((c.surrogate, False), (c.retraining, True)):
             # Augment one batch, so that an augmentation that does not fit the inputs fails now.
             self.training_data(recipe, np.arange(1), c.seed, proof=proof).view.batch(np.arange(1))
-        self.built(c.seed)
-        retrained, test = self.built(c.seed, c.retrained_network), self.proof.test
-        if test is not None:
-            measured(retrained, test.evaluation_view(), np.arange(min(2, len(test))), self.metric)
+        if networks:
+            self.built(c.seed)
+            retrained, test = self.built(c.seed, c.retrained_network), self.proof.test
+            if test is not None:
+                measured(retrained, test.evaluation_view(), np.arange(min(2, len(test))), self.metric)
         for ratio in c.ratios:
             self._check_classes(kept_count(len(self.data.train), ratio))
 

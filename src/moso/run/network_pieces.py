@@ -14,8 +14,11 @@ import numpy as np
 from moso.evidence import Recorder, terms_path, write_terms
 from moso.evidence.estimators import IN_RUN
 from moso.evidence.layout import piece_name, reference_name
+from moso.evidence.trajectory import point_path
+from moso.evidence_kinds.registry import needs_moments
 from moso.evidence_kinds.step_terms import TERMS
 from moso.evidence_kinds.training_adjoint import ADJOINT
+from moso.models.adapters import is_adapter
 from moso.progress import Progress
 from moso.randomness import key
 from moso.run.job import Job
@@ -59,13 +62,27 @@ class TrainSurrogate(PartitionPiece):
 
     def is_complete(self, job: Job) -> bool:
         """Return whether all requested results of the training are on disk."""
-        return is_trained(*self.training(job))
+        return is_trained(*self.training(job)) and not self._lacks_points(job)
+
+    def _lacks_points(self, job: Job) -> bool:
+        """Return whether some recorded steps are gone (damaged, and set aside) and others are left.
+
+        A trajectory that was removed as a whole is not wanted any more.
+        """
+        if job.configuration.estimator == IN_RUN:
+            return False
+        home, training = self.training(job)
+        folder = home / "trajectory" / training.name
+        there = [point_path(folder, step).exists() for step in job.time_steps(training.positions, self.seed)]
+        return any(there) and not all(there)
 
     def perform(self, job: Job, progress: Progress) -> None:
         """Train, unless the requested results are on disk."""
         home, training = self.training(job)
-        if is_trained(home, training):
+        if self.is_complete(job):
             return
+        if self._lacks_points(job):
+            (home / "state" / training.name / "history.json").unlink(missing_ok=True)
         in_run = job.configuration.estimator == IN_RUN
         train_network(
             job,
@@ -132,6 +149,8 @@ def _recording(job: Job, home: Path, training: Training) -> Callback:
         samples=c.time_steps,
         seed=training.seed,
         sampling=c.sampling,
+        trainable_only=is_adapter(c.train),
+        moments=c.optimizer_aware or needs_moments(c.needs()),
     )
     return RecordTrajectory(recorder)
 

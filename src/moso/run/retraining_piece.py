@@ -9,19 +9,20 @@ from moso.evaluation.baselines import FEWER_STEPS, INFOBATCH, RS2, FreshSubsets
 from moso.evaluation.matching import matched_recipe
 from moso.evaluation.metrics import measured
 from moso.evaluation.standings import RetrainingRow
-from moso.files import clear_away, write_json
+from moso.files import clear_away, write_record
 from moso.progress import Progress
 from moso.results.retrainings import Retraining, retraining_path
-from moso.results.selections import read_selection
+from moso.results.selections import read_kept
 from moso.run.job import Job
 from moso.run.pieces import Piece
 from moso.run.training import checkpoints
-from moso.selection import kept_count
+from moso.selection import Kept, kept_count
 from moso.tasks.metric import ACCURACY
-from moso.training.loop import StepPlan, TrainingData, train
+from moso.training.loop import Callback, StepPlan, TrainingData, train
 from moso.training.recipe import TrainingRecipe
 from moso.training.recording import ShowProgress
 from moso.training.soft_pruning import SoftPrunedPlan, SoftPruning
+from moso.training.weighted_losses import WeighLosses
 
 
 @dataclass(frozen=True)
@@ -49,16 +50,22 @@ class Retrain(Piece):
         own = self.retraining
         recipe = matched_recipe(job.configuration.retraining, own.match, own.ratio)
         everything = job.training_data(recipe, np.arange(len(job.data.train)), own.seed, proof=True)
-        data, samples = _retraining_data(job, own, everything)
+        kept = _kept(job, own)
+        data, samples = _retraining_data(own, everything, kept)
         plan = _plan(job, own, recipe, data, everything)
         softly = [plan.pruning] if isinstance(plan, SoftPrunedPlan) else []
         model = job.model(own.seed, network=own.network)
         position = job.directory.root / "state" / f"retrain-{self.name}" / "position.safetensors"
+        callbacks: list[Callback] = [*softly, checkpoints(job, position, "evaluate", self.name), ShowProgress(progress)]
+        weighted = {}
+        if kept is not None and kept.weights is not None:
+            weighted = {"weighted": True}
+            callbacks.append(WeighLosses(kept.positions, kept.weights, job.runtime.team.share))
         history = train(
             model,
             plan,
             loss=job.loss,
-            callbacks=[*softly, checkpoints(job, position, "evaluate", self.name), ShowProgress(progress)],
+            callbacks=callbacks,
             loader_workers=job.runtime.loader_workers,
             label=f"retraining {own.title()}, seed {own.seed}",
             team=job.runtime.team,
@@ -69,7 +76,7 @@ class Retrain(Piece):
         made = {"updates": plan.total}
         for pruning in softly:
             made |= {"passes": pruning.passes, "visits": pruning.visits}
-        write_json(path, {**asdict(own), "samples": samples, **made, **result, "loss": history.loss})
+        write_record(path, {**asdict(own), "samples": samples, **weighted, **made, **result, "loss": history.loss})
         clear_away(position.parent)
 
 
@@ -105,12 +112,19 @@ def _tested(job: Job, model: nn.Module) -> RetrainingRow:
     return {**found, "class_correct": correct, "class_count": np.bincount(test.labels, minlength=classes).tolist()}
 
 
-def _retraining_data(job: Job, retraining: Retraining, everything: TrainingData) -> tuple[TrainingData, int]:
+def _kept(job: Job, retraining: Retraining) -> Kept | None:
+    """Return the samples that the selection of a retraining keeps; None for all data and for baselines."""
+    if retraining.is_full_data or retraining.is_baseline:
+        return None
+    return read_kept(job.directory.root, retraining.selection())
+
+
+def _retraining_data(retraining: Retraining, everything: TrainingData, kept: Kept | None) -> tuple[TrainingData, int]:
     """Return the training data of a retraining and its number of samples per epoch."""
+    if kept is not None:
+        return replace(everything, positions=kept.positions), len(kept)
     if retraining.is_full_data or retraining.method in (FEWER_STEPS, INFOBATCH):
         return everything, len(everything.positions)
-    if retraining.method == RS2:
-        size = kept_count(len(everything.positions), retraining.ratio)
-        return FreshSubsets(everything.view, everything.positions, everything.keys, size), size
-    kept = np.flatnonzero(read_selection(job.directory.root, retraining.selection()))
-    return replace(everything, positions=kept), len(kept)
+    assert retraining.method == RS2, "every other baseline trains on all data"
+    size = kept_count(len(everything.positions), retraining.ratio)
+    return FreshSubsets(everything.view, everything.positions, everything.keys, size), size

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from moso import errors
 from moso.configuration.resolved_method import ResolvedMethod
-from moso.files import replacing
+from moso.evidence import arrays
 from moso.methods.auto import AUTO
 from moso.results.directory import RunDirectory
 from moso.results.score_files import read_scores
@@ -22,10 +22,11 @@ from moso.results.selections import Selection
 from moso.run.job import TRAINED_ON, Job
 from moso.run.seed_evidence import SeedEvidence
 from moso.run.training import computed
+from moso.selection import Kept
 
-# Positions that one round keeps, given the evidence and scores of the round, the share removed so far and what was
+# Samples that one round keeps, given the evidence and scores of the round, the share removed so far and what was
 # dropped before.
-Keep = Callable[[SeedEvidence, NDArray[np.float64], float, NDArray[np.int64]], NDArray[np.int64]]
+Keep = Callable[[SeedEvidence, NDArray[np.float64], float, NDArray[np.int64]], Kept]
 
 
 def goes_in_rounds(job: Job, choice: ResolvedMethod) -> bool:
@@ -46,8 +47,8 @@ def round_ratios(ratio: float, rounds: int) -> list[float]:
 
 def kept_after_rounds(
     job: Job, choice: ResolvedMethod, seed: int, ratio: float, keep: Keep, score: Callable[[Job], None] | None = None
-) -> NDArray[np.int64]:
-    """Return the sorted positions that are kept after the last round.
+) -> Kept:
+    """Return the samples that are kept after the last round; weights, if there are any, are those of that round.
 
     Args:
         job: The job of the run; its scores are those of the first round.
@@ -62,10 +63,10 @@ def kept_after_rounds(
     """
     assert choice.score is not None, "only scores change from round to round"
     count, name = len(job.data.train), choice.score.name
-    current, kept = job, np.arange(count)
+    current, kept = job, Kept(np.arange(count))
     for number, share in enumerate(round_ratios(ratio, job.configuration.rounds), 1):
         if number > 1:
-            current = _round_job(job, choice, seed, ratio, number, kept)
+            current = _round_job(job, choice, seed, ratio, number, kept.positions)
             if score is not None:
                 score(current)
                 spent = sum(current.directory.seconds("train").values()) + sum(
@@ -77,7 +78,7 @@ def kept_after_rounds(
             raise errors.StageIncomplete(
                 f"round {number} of score {name} is not in {job.directory}; run `moso score` first"
             )
-        dropped = np.setdiff1d(np.arange(count), kept)
+        dropped = np.setdiff1d(np.arange(count), kept.positions)
         kept = keep(SeedEvidence(current, seed), scores[name], share, dropped)
     return kept
 
@@ -87,8 +88,7 @@ def write_trained_on(job: Job) -> None:
     path = job.directory.root / TRAINED_ON
     assert job.trained_on is not None, "the first round is trained on all samples"
     if not path.exists():
-        with replacing(path) as temporary, temporary.open("wb") as file:
-            np.save(file, job.trained_on)
+        arrays.write(path, job.trained_on)
 
 
 def _round_job(job: Job, choice: ResolvedMethod, seed: int, ratio: float, number: int, kept: NDArray[np.int64]) -> Job:

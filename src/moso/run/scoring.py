@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moso.data.views import View
-from moso.evidence import StepTerms, Trajectory, TrajectoryPoint, step_terms, terms_path, write_terms
+from moso.evidence import StepTerms, TrajectoryPoint, step_terms, terms_path, write_terms
 from moso.evidence.layout import part_name, piece_name
 from moso.evidence.measure import checked, prepared
 from moso.gradients import directional_derivatives, gradient_sums, mean_of, risk_gradient
 from moso.progress import Progress
 from moso.run.job import Job
-from moso.run.scoring_view import scoring_view
+from moso.run.scoring_view import scored_trajectory, scoring_view
 from moso.run.training import computed
 from moso.training.team import ALONE, Team
 
@@ -26,7 +26,7 @@ def score_partition(job: Job, progress: Progress, seed: int, part: int) -> None:
     """Compute and write the step terms of partition `part` at every sampled step that has none yet."""
     team, estimator = scoring_team(job), job.estimator(seed)
     home = job.directory.of_seed(job.configuration, seed)
-    trajectory = Trajectory.open(home / "trajectory" / part_name(part))
+    trajectory = scored_trajectory(job, seed, part)
     model, positions = job.model(seed), job.partitions(seed)[part]
     label = f"scoring {part + 1}/{job.configuration.partitions}, seed {seed}"
     paths = {point.step: terms_path(home / "terms" / part_name(part), point.step) for point in trajectory}
@@ -75,9 +75,10 @@ def _terms_of_team(
     if risk is None:
         total, norms = gradient_sums(at, lambda: load(mine), point.groups)
         team.add_up(total.values())
-        dots = directional_derivatives(at, lambda: load(mine), mean_of(at, total, len(positions)), point.groups)
+        direction = at.along(mean_of(at, total, len(positions)))
+        dots = directional_derivatives(at, lambda: load(mine), direction, point.groups)
     else:
-        dots = directional_derivatives(at, lambda: load(mine), risk_gradient(at, risk), point.groups)
+        dots = directional_derivatives(at, lambda: load(mine), at.along(risk_gradient(at, risk)), point.groups)
         norms = np.zeros_like(dots)
     dot, norm = (np.concatenate(parts, axis=1) for parts in zip(*team.gathered((dots, norms)), strict=True))
     return checked(StepTerms(point.step, point.learning_rates, dot, norm, risk is None), positions)

@@ -1,9 +1,16 @@
 """The view of samples and networks for scoring: without augmentation, or as the training of the surrogate saw them."""
 
 from moso.data.views import View
-from moso.evidence import TrajectoryPoint
+from moso.evidence import Trajectory, TrajectoryPoint
+from moso.evidence.layout import part_name
 from moso.evidence.renewed_statistics import renewed_statistics
 from moso.run.job import Job
+
+
+def scored_trajectory(job: Job, seed: int, part: int) -> Trajectory:
+    """Return the recorded steps of a partition's surrogate, optimizer-aware if the run is."""
+    found = Trajectory.open(job.directory.of_seed(job.configuration, seed) / "trajectory" / part_name(part))
+    return found.optimizer_aware() if job.configuration.optimizer_aware else found
 
 
 def scoring_view(job: Job, seed: int, part: int, point: TrajectoryPoint) -> tuple[View, TrajectoryPoint]:

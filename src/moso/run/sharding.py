@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from moso import errors
 from moso.data.views import split_evenly
-from moso.evidence import StepTerms, Trajectory, TrajectoryPoint, read_state, terms_path, write_state, write_terms
+from moso.evidence import StepTerms, TrajectoryPoint, read_state, terms_path, write_state, write_terms
 from moso.evidence.estimators import Load
 from moso.evidence.layout import part_name, piece_name
 from moso.evidence.measure import checked, prepared
@@ -33,6 +33,7 @@ from moso.gradients import Point, directional_derivatives, gradient_sums, mean_o
 from moso.progress import Progress
 from moso.run.job import Job
 from moso.run.pieces import PartitionPiece, Piece
+from moso.run.scoring_view import scored_trajectory
 from moso.run.training import computed
 
 _NORMS, _DOTS = "norms", "dots"
@@ -82,11 +83,10 @@ class ShardedStep:
         Raises:
             MosoError: ``stage-incomplete`` if the step was not recorded.
         """
-        folder = self.home / "trajectory" / part_name(self.part)
-        for point in Trajectory.open(folder):
+        for point in scored_trajectory(self.job, self.seed, self.part):
             if point.step == self.step:
                 return point
-        raise errors.StageIncomplete(f"{folder} has no step {self.step}; run `moso train` first")
+        raise errors.StageIncomplete(f"step {self.step} of {part_name(self.part)} is missing; run `moso train` first")
 
     def opened(self, point: TrajectoryPoint) -> tuple[Point, Load]:
         """Return the network at the step, and the function that loads positions in batches."""
@@ -196,7 +196,7 @@ class DotsOfShard(_ShardPiece):
         at, load = whole.opened(point)
         state, _ = read_state(whole.path("mean"))
         mean = {name: value.to(at.device) for name, value in state.items()}
-        dots = directional_derivatives(at, lambda: load(whole.shards[self.shard]), mean, point.groups)
+        dots = directional_derivatives(at, lambda: load(whole.shards[self.shard]), at.along(mean), point.groups)
         write_state(self.result(whole), {_DOTS: torch.from_numpy(dots)}, {"step": self.step, "shard": self.shard})
 
 

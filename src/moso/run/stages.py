@@ -41,7 +41,7 @@ from moso.run.seed_evidence import SeedEvidence
 from moso.run.sharding import sharded_rounds
 from moso.run.training import record_initial_state
 from moso.run.work_plan import measuring, training
-from moso.selection import select
+from moso.selection import Kept, select_weighted
 
 # A method and selector, resolved or by name.
 Chosen = ResolvedMethod | Pair
@@ -54,18 +54,25 @@ class Executor(Protocol):
         """Perform all pieces, in any order and in parallel; the first error stops the rest and is raised."""
 
 
-def begin(job: Job) -> None:
+def begin(job: Job, networks: bool = True) -> None:
     """Check that the run is possible and that directory and data are unchanged since its start; write the manifest.
 
     All checks come before the first write, and the manifest is pushed before any work. The caller holds the lock of the
     directory.
 
+    Args:
+        job: The job of the run.
+        networks: Whether networks will be needed; otherwise none is built, and no code of a stranger's run.
+
     Raises:
         MosoError: ``data-changed``, ``run-differs``, ``not-a-run``, and those of `Job.check`.
     """
-    job.check()
+    job.check(networks)
     for kind in needed_kinds(job.configuration.needs()):
         kind.check(job.configuration, job.data.train)
+    for choice in job.configuration.choices():
+        labels = job.data.train.labels if job.task.by_class else None
+        choice.selector.check_samples(choice.settings, labels, len(job.data.train))
     job.directory.settle(job.configuration)
     fingerprint = {"train": job.data.train.fingerprint()}
     if job.data.test is not None:
@@ -214,8 +221,8 @@ def select_stage(job: Job, choices: Sequence[Chosen] = (), ratios: Sequence[floa
 
 def _keeping(
     evidence: SeedEvidence, choice: ResolvedMethod, scores: NDArray[np.float64] | None
-) -> Callable[[float], NDArray[np.int64]]:
-    """Return the function from a ratio to the positions that a choice keeps."""
+) -> Callable[[float], Kept]:
+    """Return the function from a ratio to the samples that a choice keeps."""
     job, seed = evidence.job, evidence.seed
     decided = find_overrides(job.directory.root, choice.overrides, job.data.train)
     if choice.method == AUTO:
@@ -232,9 +239,9 @@ def _kept(
     ratio: float,
     drop: NDArray[np.int64],
     keep: NDArray[np.int64] | None = None,
-) -> NDArray[np.int64]:
-    """Return the positions that a choice keeps at a ratio; `drop` and `keep` are decided already."""
-    return select(
+) -> Kept:
+    """Return the samples that a choice keeps at a ratio; `drop` and `keep` are decided already."""
+    return select_weighted(
         scores,
         ratio=ratio,
         selector=choice.selector,
@@ -272,15 +279,31 @@ def evaluate_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = (),
     Raises:
         MosoError: ``split-missing`` without test data.
     """
+    check_measurable(job)
     if job.data.test is None:
         raise errors.SplitMissing("there is no test data to evaluate on")
     _perform(job, executor, "evaluate", evaluation_pieces(job, choices, ratios))
     write_retrainings_view(job.directory.root)
 
 
+def check_measurable(job: Job) -> None:
+    """Refuse to retrain and test on data without labels.
+
+    Raises:
+        MosoError: ``labels-missing``.
+    """
+    if not job.task.has_answers:
+        raise errors.LabelsMissing(
+            f"{job.configuration.dataset} has no labels, so nothing can be retrained or measured; moso run selects "
+            "samples, and moso export writes what is kept"
+        )
+
+
 def evaluation_pieces(job: Job, choices: Sequence[Chosen] = (), ratios: Sequence[float] = ()) -> list[Piece]:
     """Return the retrainings of this run including baselines, full data first."""
     c, chosen = job.configuration, find_choices(job, choices)
+    if not job.task.has_answers:
+        return []
     retrainings = []
     for seed in c.all_seeds():
         network, recipe = c.retrained_network, c.retrain_recipe or c.recipe
@@ -347,6 +370,7 @@ def compare(job: Job, executor: Executor, scores: Named = (), lists: Named = ())
         lists: Lists of kept samples of the user to compare with.
     """
     c = job.configuration
+    check_measurable(job)
     for name, file in scores:
         import_scores(job, name, file)
     own = [find_choice(job, name, selector) for name, _ in scores for selector in c.selectors or (None,)]

@@ -4,7 +4,6 @@ Results are below the folder of the seed: `state/NAME/` has the history, the net
 and the checkpoint to resume from; `dynamics/NAME/` has the training dynamics (outputs per sample and epoch).
 """
 
-import json
 import math
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from moso.adjoint import ReplayRecorder
-from moso.evidence import Dynamics, DynamicsRecorder, read_state, write_state
+from moso.evidence import Dynamics, DynamicsRecorder, check_fits, read_state, write_state
 from moso.evidence.dynamics import is_recorded
 from moso.evidence.layout import (
     Moment,
@@ -27,7 +26,7 @@ from moso.evidence.layout import (
     replay_folder,
 )
 from moso.evidence.trajectory import point_path
-from moso.files import write_json
+from moso.files import read_record, write_record
 from moso.progress import Progress
 from moso.run.job import Job
 from moso.training.loop import AfterStep, Callback, Checkpoints, StepPlan, TrainingRun, train
@@ -85,9 +84,7 @@ def record_initial_state(job: Job, seed: int) -> None:
 def at_start(job: Job, seed: int) -> nn.Module:
     """Return a network with the recorded w_0 of a seed, from which every surrogate and the first reference start."""
     model = job.model(seed)
-    state, _ = read_state(initial_state_path(job, seed))
-    model.load_state_dict(state)
-    return model
+    return _loaded(model, initial_state_path(job, seed))
 
 
 def is_trained(home: Path, training: Training) -> bool:
@@ -108,7 +105,7 @@ def is_trained(home: Path, training: Training) -> bool:
 def _can_be_replayed(home: Path, name: str) -> bool:
     # The checkpoint of the last step is written last; all are removed once the adjoint is computed.
     written = sorted(replay_folder(home, name).glob("step-*.safetensors"))
-    total = json.loads((home / "state" / name / "history.json").read_text(encoding="utf-8"))["total_steps"]
+    total = read_record(home / "state" / name / "history.json")["total_steps"]
     return bool(written and written[-1] == point_path(replay_folder(home, name), total))
 
 
@@ -164,7 +161,7 @@ def train_network(
         step = job.total_steps(training.positions)
         write_state(network_path(home, training.name, "final"), model.state_dict(), {"step": step})
     if training.whole or not (folder / "history.json").exists():
-        write_json(folder / "history.json", {"total_steps": job.total_steps(training.positions), **asdict(history)})
+        write_record(folder / "history.json", {"total_steps": job.total_steps(training.positions), **asdict(history)})
     position.unlink(missing_ok=True)
     (folder / _PURPOSE).unlink(missing_ok=True)
 
@@ -175,9 +172,9 @@ def _position(folder: Path, training: Training) -> Path:
     wanted: dict[str, Any] = {"columns": sorted(training.columns), "early": training.early, "whole": training.whole}
     if training.replay:
         wanted["replay"] = True
-    if position.exists() and not (purpose.exists() and json.loads(purpose.read_text(encoding="utf-8")) == wanted):
+    if position.exists() and not (purpose.exists() and read_record(purpose) == wanted):
         position.unlink(missing_ok=True)  # another process of a team may have removed it
-    write_json(purpose, wanted)
+    write_record(purpose, wanted)
     return position
 
 
@@ -201,7 +198,17 @@ def _recorders(job: Job, home: Path, training: Training, early_step: int, record
 def network(job: Job, seed: int, name: str, moment: Moment) -> nn.Module:
     """Load a trained network at a moment of its training, `early` or `final`."""
     model = job.model(seed)
-    state, _ = read_state(network_path(job.directory.of_seed(job.configuration, seed), name, moment))
+    return _loaded(model, network_path(job.directory.of_seed(job.configuration, seed), name, moment))
+
+
+def _loaded(model: nn.Module, path: Path) -> nn.Module:
+    """Return the network with the weights of a file.
+
+    Raises:
+        MosoError: ``checkpoint-mismatch`` if they are those of another network, ``file-damaged``.
+    """
+    state, _ = read_state(path)
+    check_fits(model, state, str(path))
     model.load_state_dict(state)
     return model
 

@@ -14,6 +14,7 @@ from moso.scores.grand import GRAND
 from moso.scores.grand_steps import GRAND_STEPS
 from moso.scores.influence import INFLUENCE
 from moso.scores.least_confidence import LEAST_CONFIDENCE
+from moso.scores.less import LESS
 from moso.scores.margin import MARGIN
 from moso.scores.moderate import MODERATE
 from moso.scores.moso import MOSO
@@ -25,6 +26,7 @@ from moso.scores.opt import OPT
 from moso.scores.random_score import RANDOM
 from moso.scores.score import OUT_OF_SAMPLE, Score
 from moso.scores.ssp import SSP
+from moso.scores.zcore import ZCORE
 
 SCORES = Registry(
     "score",
@@ -36,6 +38,7 @@ SCORES = Registry(
         MOSO_RANK,
         MOSO_CROSS,
         MOSO_ADJOINT,
+        LESS,
         RANDOM,
         FORGETTING,
         GRAND,
@@ -43,6 +46,7 @@ SCORES = Registry(
         EL2N,
         OPT,
         SSP,
+        ZCORE,
         MODERATE,
         ENTROPY,
         LEAST_CONFIDENCE,

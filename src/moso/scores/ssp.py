@@ -152,13 +152,23 @@ def _rows(rows: Array, metric: Metric) -> Rows:
 
 
 def _check(features: Array, clusters: int) -> None:
-    if features.ndim != 2 or features.dtype.kind not in "fiu":
-        raise errors.ShapeMismatch(
-            f"features must be one row of numbers per sample, not {features.dtype} of shape {features.shape}"
-        )
+    check_rows(features)
     if not 1 <= clusters <= len(features):
         raise errors.SettingInvalid(
             f"{clusters} clusters of {len(features)} samples are not possible; give 1 to {len(features)}"
+        )
+
+
+def check_rows(features: Array) -> None:
+    """Refuse what is not one row of finite numbers per sample.
+
+    Raises:
+        ShapeMismatch: `features` is not a numeric matrix.
+        ValuesNotFinite: A feature is NaN or infinite.
+    """
+    if features.ndim != 2 or features.dtype.kind not in "fiu":
+        raise errors.ShapeMismatch(
+            f"features must be one row of numbers per sample, not {features.dtype} of shape {features.shape}"
         )
     for start in range(0, len(features), _CHUNK):
         finite = np.isfinite(features[start : start + _CHUNK]).all(axis=1)

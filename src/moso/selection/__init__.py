@@ -2,7 +2,8 @@
 
 from moso.selection.budget import check_ratio, kept_count
 from moso.selection.feature_rows import Features
-from moso.selection.in_memory import select
+from moso.selection.in_memory import select, select_weighted
+from moso.selection.kept_positions import Kept
 from moso.selection.problem import Problem
 from moso.selection.registry import SELECTORS, find_selector, selectors
 from moso.selection.selector import Selector
@@ -14,6 +15,7 @@ __all__ = [
     "SELECTORS",
     "Features",
     "Keep",
+    "Kept",
     "Option",
     "Problem",
     "Selector",
@@ -25,5 +27,6 @@ __all__ = [
     "parse_share",
     "select",
     "select_stream",
+    "select_weighted",
     "selectors",
 ]

@@ -12,7 +12,6 @@ from moso.selection.quotas import check_every_class, class_quotas
 from moso.settings import Settings
 
 Classes = Literal["together", "balanced", "proportional"]
-Choose = Callable[[Problem], NDArray[np.int64]]
 
 
 _TEXT = "all classes together, or one by one with equal numbers (balanced) or equal shares (proportional)"
@@ -48,31 +47,39 @@ def members(labels: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]
         yield int(label), order[ends[label] - sizes[label] : ends[label]]
 
 
-def per_class(problem: Problem, selector: str, classes: Classes, choose: Choose) -> NDArray[np.int64]:
-    """Apply `choose` to all samples together, or to every class separately.
+def class_problems(problem: Problem, selector: str, classes: Classes) -> Iterator[tuple[NDArray[np.int64], Problem]]:
+    """Yield the problem of all samples together, or that of every class with a quota.
 
     Args:
         problem: The problem; a class-wise selection needs its labels.
         selector: Name of the selector, for error messages.
         classes: ``"together"``, or how the budget is divided: ``"balanced"`` or ``"proportional"``.
-        choose: Returns the kept positions of a problem.
 
-    Returns:
-        Kept positions, `problem.budget` of them.
+    Yields:
+        Ascending positions of the samples, and their own problem.
 
     Raises:
         EvidenceMissing: The selection is class-wise and there are no labels.
         BudgetImpossible: The budget is smaller than the number of classes.
     """
     if classes == "together":
-        return choose(problem)
+        yield np.arange(len(problem)), problem
+        return
     labels = problem.labels_for(selector)
     sizes = np.bincount(labels)
     check_every_class(selector, sizes, problem.budget)
     quotas = class_quotas(sizes, problem.budget, classes)
-    kept = [
-        positions[choose(problem.subset(positions, int(quotas[label])))]
-        for label, positions in members(labels)
-        if quotas[label]
-    ]
-    return np.concatenate(kept)
+    for label, positions in members(labels):
+        if quotas[label]:
+            yield positions, problem.subset(positions, int(quotas[label]))
+
+
+def per_class(
+    problem: Problem, selector: str, classes: Classes, choose: Callable[[Problem], NDArray[np.int64]]
+) -> NDArray[np.int64]:
+    """Apply `choose` to all samples together, or to every class separately; the arguments of `class_problems`.
+
+    Returns:
+        Kept positions, `problem.budget` of them.
+    """
+    return np.concatenate([where[choose(part)] for where, part in class_problems(problem, selector, classes)])

@@ -1,30 +1,33 @@
 """`keep` and `drop`: samples that the user decided about, whatever their scores, within the same budget.
 
 The selector chooses among the undecided samples as if there were no others. Samples kept by hand count against the
-budget, so `ratio` still removes exactly its share.
+budget, so `ratio` still removes exactly its share. Where the selector gives weights, samples kept by hand stand for
+themselves and get weight 1.
 """
+
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from moso import errors
-from moso.selection.classes import Choose
+from moso.selection.kept_positions import Kept, joined
 from moso.selection.problem import Problem
 
 
 def with_decisions(
-    problem: Problem, keep: NDArray[np.int64], drop: NDArray[np.int64], choose: Choose
-) -> NDArray[np.int64]:
+    problem: Problem, keep: NDArray[np.int64], drop: NDArray[np.int64], choose: Callable[[Problem], Kept]
+) -> Kept:
     """Apply `choose` to the undecided samples, and add the samples in `keep`.
 
     Args:
         problem: The whole problem.
         keep: Positions to keep, each once.
         drop: Positions to drop, each once.
-        choose: Returns the kept positions of a problem.
+        choose: Returns the kept samples of a problem.
 
     Returns:
-        Kept positions, `problem.budget` of them, none twice.
+        Kept samples, `problem.budget` of them, none twice.
 
     Raises:
         SettingsConflict: A sample is in both `keep` and `drop`.
@@ -32,7 +35,8 @@ def with_decisions(
 
     Example:
         >>> problem = Problem(np.array([0.9, 0.1, 0.5, 0.7]), 2)
-        >>> with_decisions(problem, np.array([1]), np.array([0]), lambda part: np.argsort(-part.scores)[: part.budget])
+        >>> best = lambda part: Kept(np.argsort(-part.scores)[: part.budget])
+        >>> with_decisions(problem, np.array([1]), np.array([0]), best).positions
         array([1, 3])
     """
     if len(np.intersect1d(keep, drop)):
@@ -53,4 +57,4 @@ def with_decisions(
             f"{len(drop)} samples are to be dropped by hand, but only {len(problem) - problem.budget} of "
             f"{len(problem)} are to go; choose a larger ratio or drop fewer"
         )
-    return np.concatenate([keep, rest[choose(problem.subset(rest, room))]]) if room else keep
+    return joined([Kept(keep), choose(problem.subset(rest, room)).within(rest)]) if room else Kept(keep)

@@ -14,12 +14,25 @@ Rows = NDArray[np.float32]
 CHUNK = 16_384
 
 
+def unit_rows(rows: Rows) -> Rows:
+    """Return rows scaled to norm 1; rows of zeros stay.
+
+    Example:
+        >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]], dtype=np.float32))
+        array([[0.6, 0.8],
+               [0. , 0. ]], dtype=float32)
+    """
+    length = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.where(length > 0, length, 1), dtype=np.float32)
+
+
 class Features:
     """A reordered view of the rows of an array, shape ``[samples, dimension]``.
 
     Args:
         array: A numeric matrix; may be a memory map.
         rows: Rows of `array` that the view shows, in order; None means all.
+        unit: Whether rows are scaled to norm 1 when they are read.
 
     Raises:
         ShapeMismatch: `array` is not a numeric matrix.
@@ -32,8 +45,9 @@ class Features:
         (2, 2)
     """
 
-    def __init__(self, array: object, rows: NDArray[np.int64] | None = None) -> None:
+    def __init__(self, array: object, rows: NDArray[np.int64] | None = None, unit: bool = False) -> None:
         self._array = np.asarray(array)
+        self._unit = unit
         if self._array.ndim != 2 or self._array.dtype.kind not in "fiu":
             raise errors.ShapeMismatch(
                 f"features must be one row of numbers per sample, not {self._array.dtype} of shape {self._array.shape}"
@@ -51,18 +65,26 @@ class Features:
 
     def subset(self, positions: NDArray[np.int64]) -> "Features":
         """Return a view of the rows at these positions; nothing is read yet."""
-        return Features(self._array, positions if self._rows is None else self._rows[positions])
+        return Features(self._array, positions if self._rows is None else self._rows[positions], self._unit)
+
+    def scaled(self) -> "Features":
+        """Return a view whose rows are scaled to norm 1; rows of zeros stay."""
+        return Features(self._array, self._rows, unit=True)
 
     def take(self, positions: NDArray[np.int64]) -> Rows:
         """Read the rows at these positions as float32, shape ``[positions, dimension]``."""
-        return np.ascontiguousarray(self._array[positions if self._rows is None else self._rows[positions]], np.float32)
+        return self._read(positions if self._rows is None else self._rows[positions])
 
     def chunks(self, size: int = CHUNK) -> Iterator[tuple[int, Rows]]:
         """Yield all rows in chunks: the position of the first row, and the rows as float32."""
         for start in range(0, len(self), size):
             part = slice(start, start + size)
             where = part if self._rows is None else self._rows[part]
-            yield start, np.ascontiguousarray(self._array[where], np.float32)
+            yield start, self._read(where)
+
+    def _read(self, where: slice | NDArray[np.int64]) -> Rows:
+        rows = np.ascontiguousarray(self._array[where], np.float32)
+        return unit_rows(rows) if self._unit else rows
 
     def mean(self) -> NDArray[np.float64]:
         """Return the mean row, accumulated in float64; shape ``[dimension]``."""
@@ -71,15 +93,18 @@ class Features:
             total += rows.sum(axis=0, dtype=np.float64)
         return np.asarray(total / len(self))
 
-    def check_finite(self) -> None:
-        """Check that all features are finite, because NaN and infinity have no distances.
+    def check_finite(self, name: str = "features") -> None:
+        """Check that all numbers are finite, because NaN and infinity have no distances.
+
+        Args:
+            name: What the rows are, for the message.
 
         Raises:
-            ValuesNotFinite: A feature is NaN or infinite.
+            ValuesNotFinite: A number is NaN or infinite.
         """
         for start, rows in self.chunks():
             finite = np.isfinite(rows).all(axis=1)
             if not finite.all():
                 raise errors.ValuesNotFinite(
-                    f"the features of sample {start + int(np.argmin(finite))} are not all finite numbers"
+                    f"the {name} of sample {start + int(np.argmin(finite))} are not all finite numbers"
                 )

@@ -1,8 +1,8 @@
-"""`select`: from scores in memory to the sorted positions of the kept samples."""
+"""`select` and `select_weighted`: from scores in memory to the sorted positions of the kept samples."""
 
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,13 @@ from moso.scores.score import Hard
 from moso.selection.budget import kept_count
 from moso.selection.decided import with_decisions
 from moso.selection.feature_rows import Features
+from moso.selection.kept_positions import Kept
 from moso.selection.minimum import with_minimum
 from moso.selection.problem import Problem
 from moso.selection.registry import find_selector
 from moso.selection.selector import Selector
 from moso.selection.share import Keep, asked_ratio
+from moso.settings import Settings
 
 
 def select(
@@ -70,6 +72,7 @@ def select(
         LengthMismatch: The columns have different lengths.
         SettingInvalid: A setting or value is out of range.
         ValuesNotFinite: A score is NaN, or a feature is not finite.
+        MethodImpossible: The selector compares more samples with each other than it can.
         BudgetImpossible: The budget cannot satisfy `min_per_class`, `always_keep`, `always_drop` or the number of
             classes.
 
@@ -81,15 +84,105 @@ def select(
         >>> select([0.1, 0.9, 0.5, 0.7], ratio=0.5, selector="coverage", hard="high", cut=0.25, strata=2)
         array([0, 2])
     """
+    return select_weighted(
+        scores,
+        ratio=ratio,
+        keep=keep,
+        labels=labels,
+        selector=selector,
+        seed=seed,
+        ids=ids,
+        features=features,
+        probability=probability,
+        class_error=class_error,
+        hard=hard,
+        influences=influences,
+        evidence=evidence,
+        min_per_class=min_per_class,
+        always_keep=always_keep,
+        always_drop=always_drop,
+        settings={**(settings or {}), **more_settings},
+    ).positions
+
+
+class SelectArguments(TypedDict, total=False):
+    """The arguments of `select` by name, with the same meanings and defaults."""
+
+    ratio: float | str | None
+    keep: float | int | str | Keep | None
+    labels: Any
+    selector: str | Selector | None
+    seed: int
+    ids: Sequence[Any] | NDArray[Any] | None
+    features: Any
+    probability: Any
+    class_error: Mapping[Any, float] | Sequence[float] | NDArray[Any] | None
+    hard: Hard | None
+    influences: Any
+    evidence: Mapping[str, Any] | None
+    min_per_class: int
+    always_keep: Sequence[int] | NDArray[np.int64]
+    always_drop: Sequence[int] | NDArray[np.int64]
+    settings: Mapping[str, Any] | None
+
+
+def select_weighted(scores: Any, **given: Unpack[SelectArguments]) -> Kept:
+    """Return the samples that `select` keeps, with their weights.
+
+    Args:
+        scores: As `select` takes them.
+        **given: The other arguments of `select`; settings of the selector go into `settings`.
+
+    Returns:
+        Ascending positions, and one weight per position: how many samples it stands for. The weights are None for a
+        selector without weights. A sample of `always_keep` stands for itself, with weight 1.
+
+    Raises:
+        MosoError: Those of `select`.
+
+    Example:
+        >>> from moso.selection import Selector
+        >>> first = Selector("first", "the first, for all", lambda part: Kept(np.array([0]), np.array([len(part)])))
+        >>> kept = select_weighted([0.1, 0.9, 0.5], keep=1, selector=first)
+        >>> kept.positions, kept.weights
+        (array([0]), array([3.]))
+        >>> select_weighted([0.1, 0.9, 0.5], keep=1).weights is None
+        True
+    """
+    labels, selector = given.get("labels"), given.get("selector")
     if selector is None:
         selector = "top" if labels is None else "balanced"
     chosen = find_selector(selector) if isinstance(selector, str) else selector
-    _check_positions(keep)
-    resolved = chosen.resolved({**(settings or {}), **more_settings})
-    tables = {"features": features, "influences": influences, **(evidence or {})}
-    given = {"scores": scores, "labels": labels, "probability": probability, **tables}
-    given |= {"class-error": class_error, "hard": hard}
-    chosen.check(resolved, frozenset(name for name, value in given.items() if value is not None))
+    _check_positions(given.get("keep"))
+    resolved = chosen.fitting(given.get("settings") or {}, given.get("labels") is not None)
+    problem = _problem(scores, given, chosen, resolved)
+    chosen.check_samples(resolved, problem.labels, len(problem))
+    order, problem = _by_id(problem, given.get("ids"))
+    least = given.get("min_per_class", 0)
+
+    def plain(part: Problem) -> Kept:
+        return chosen(part, resolved)
+
+    def choose(part: Problem) -> Kept:
+        return with_minimum(part, least, plain) if least > 0 else plain(part)
+
+    keep, drop = given.get("always_keep", ()), given.get("always_drop", ())
+    if len(keep) or len(drop):
+        stay, go = (_positions(one, len(problem), order) for one in (keep, drop))
+        kept = with_decisions(problem, stay, go, choose)
+    else:
+        kept = choose(problem)
+    return (kept if order is None else kept.within(order)).ascending()
+
+
+def _problem(scores: Any, given: SelectArguments, chosen: Selector, resolved: Settings) -> Problem:
+    """Check what was given, and return the problem in the user's order."""
+    labels, ids, hard, error = given.get("labels"), given.get("ids"), given.get("hard"), given.get("class_error")
+    probability = given.get("probability")
+    tables = {"features": given.get("features"), "influences": given.get("influences"), **(given.get("evidence") or {})}
+    there = {"scores": scores, "labels": labels, "probability": probability, **tables}
+    there |= {"class-error": error, "hard": hard}
+    chosen.check(resolved, frozenset(name for name, value in there.items() if value is not None))
     rows = {name: Features(table) for name, table in tables.items() if table is not None}
     found = None if scores is None else _numbers(scores, "score")
     count = _count(found, *rows.values(), labels, ids)
@@ -99,26 +192,13 @@ def select(
     names, classes = (None, None) if labels is None else _renumbered(np.asarray(labels))
     columns = {"labels": classes, "ids": ids, **{f"rows of {name}": table for name, table in rows.items()}}
     _check_lengths(count, "samples" if found is None else "scores", {**columns, "probabilities": chances})
-    _check_options(hard, min_per_class)
+    _check_options(hard, given.get("min_per_class", 0))
     for name in rows.keys() & chosen.needed(resolved):
-        rows[name].check_finite()
-    mistakes = None if class_error is None or names is None else _class_errors(class_error, names)
-    budget = kept_count(count, asked_ratio(ratio, keep, count))
-    problem = Problem(values, budget, classes, rows, chances, mistakes, hard, seed)
-    order, problem = _by_id(problem, ids)
-
-    def plain(part: Problem) -> NDArray[np.int64]:
-        return chosen(part, resolved)
-
-    def choose(part: Problem) -> NDArray[np.int64]:
-        return with_minimum(part, min_per_class, plain) if min_per_class > 0 else plain(part)
-
-    if len(always_keep) or len(always_drop):
-        stay, go = (_positions(one, count, order) for one in (always_keep, always_drop))
-        kept = with_decisions(problem, stay, go, choose)
-    else:
-        kept = choose(problem)
-    return np.sort(kept if order is None else order[kept])
+        rows[name].check_finite(name)
+    mistakes = None if error is None or names is None else _class_errors(error, names)
+    budget = kept_count(count, asked_ratio(given.get("ratio"), given.get("keep"), count))
+    seed = given.get("seed", 0)
+    return Problem(values, budget, classes, rows, chances, mistakes, hard, seed, label_names=names)
 
 
 def _check_positions(keep: object) -> None:

@@ -5,11 +5,14 @@ with the guaranteed number as budget, and the selector divides the rest of the b
 repeats until no further class is short. Every class keeps `minimum` samples, or all its samples if it has fewer.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from moso import errors
-from moso.selection.classes import Choose, members
+from moso.selection.classes import members
+from moso.selection.kept_positions import Kept, joined
 from moso.selection.problem import Problem
 
 
@@ -32,16 +35,16 @@ def guaranteed_counts(sizes: NDArray[np.int64], minimum: int, budget: int) -> ND
     return guaranteed
 
 
-def with_minimum(problem: Problem, minimum: int, choose: Choose) -> NDArray[np.int64]:
+def with_minimum(problem: Problem, minimum: int, choose: Callable[[Problem], Kept]) -> Kept:
     """Apply `choose` so that every class keeps at least `minimum` samples.
 
     Args:
         problem: The problem, with labels.
         minimum: Samples per class that must be kept.
-        choose: Returns the kept positions of a problem.
+        choose: Returns the kept samples of a problem.
 
     Returns:
-        Kept positions, `problem.budget` of them.
+        Kept samples, `problem.budget` of them.
 
     Raises:
         LabelsMissing: The problem has no labels.
@@ -53,17 +56,17 @@ def with_minimum(problem: Problem, minimum: int, choose: Choose) -> NDArray[np.i
     short = np.zeros(len(guaranteed), dtype=bool)
     rest = choose(problem)
     while True:
-        counts = np.bincount(problem.labels[rest], minlength=len(guaranteed))
+        counts = np.bincount(problem.labels[rest.positions], minlength=len(guaranteed))
         fallen = ~short & (counts < guaranteed)
         if not fallen.any():
             break
         short |= fallen
         others = np.flatnonzero(~short[problem.labels])
         budget = problem.budget - int(guaranteed[short].sum())
-        rest = others[choose(problem.subset(others, budget))] if budget else others[:0]
+        rest = choose(problem.subset(others, budget)).within(others) if budget else Kept(others[:0])
     kept = [
-        positions[choose(problem.subset(positions, int(guaranteed[label])))]
+        choose(problem.subset(positions, int(guaranteed[label]))).within(positions)
         for label, positions in members(problem.labels)
         if short[label]
     ]
-    return np.concatenate([rest, *kept])
+    return joined([rest, *kept])

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moso import errors
-from moso.selection.feature_rows import CHUNK, Features, Rows
+from moso.selection.feature_rows import CHUNK, Features, Rows, unit_rows
 
 Metric = Literal["euclidean", "cosine"]
 Neighbours = tuple[NDArray[np.int64], NDArray[np.float64]]
@@ -58,18 +58,29 @@ def nearest(features: Features, count: int, metric: Metric = "euclidean", exact:
     return where, np.sqrt(squared) if metric == "euclidean" else 1 - squared / 2
 
 
-def _rows(rows: Rows, metric: Metric) -> Rows:
+def nearest_cells(features: Features) -> NDArray[np.int64]:
+    """Return the number of the k-means cell of each sample, shape ``[samples]``; cells have about `CELL` samples.
+
+    Raises:
+        PackageMissing: faiss is not installed.
+    """
+    faiss = _import_faiss()
+    centroids = _centroids(faiss, features, "euclidean")
+    found = np.empty(len(features), dtype=np.int64)
+    for start, rows in features.chunks():
+        found[start : start + len(rows)] = faiss.knn(rows, centroids, 1)[1][:, 0]
+    return found
+
+
+def _scaled(rows: Rows, metric: Metric) -> Rows:
     """Return the rows unchanged, or for ``"cosine"`` scaled to norm 1: squared distances are then 2 - 2 cosine."""
-    if metric == "euclidean":
-        return rows
-    length = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows / np.where(length > 0, length, 1), dtype=np.float32)
+    return rows if metric == "euclidean" else unit_rows(rows)
 
 
 def _exhaustive(features: Features, count: int, metric: Metric) -> Neighbours:
     from sklearn.neighbors import NearestNeighbors
 
-    points = _rows(features.take(np.arange(len(features))), metric)
+    points = _scaled(features.take(np.arange(len(features))), metric)
     distances, where = NearestNeighbors(n_neighbors=count, algorithm="brute").fit(points).kneighbors(points)
     return where.astype(np.int64), np.square(distances.astype(np.float64))
 
@@ -81,7 +92,7 @@ def _by_cells(features: Features, count: int, metric: Metric) -> Neighbours:
     probes = min(PROBES, len(centroids))
     cells = np.empty((total, probes), dtype=np.int32)
     for start, rows in features.chunks():
-        cells[start : start + len(rows)] = faiss.knn(_rows(rows, metric), centroids, probes)[1]
+        cells[start : start + len(rows)] = faiss.knn(_scaled(rows, metric), centroids, probes)[1]
     where = np.full((total, count), -1, dtype=np.int64)
     squared = np.full((total, count), np.inf, dtype=np.float32)
     order = np.argsort(cells, axis=None, kind="stable")  # all (sample, probe) pairs, sorted by cell
@@ -93,10 +104,10 @@ def _by_cells(features: Features, count: int, metric: Metric) -> Neighbours:
         if not len(inside):
             continue
         inside = inside[:: -(-len(inside) // LARGEST)]
-        points = _rows(features.take(inside), metric)
+        points = _scaled(features.take(inside), metric)
         for start in range(0, len(visitors), CHUNK):
             asking = visitors[start : start + CHUNK]
-            found, at = faiss.knn(_rows(features.take(asking), metric), points, min(count, len(inside)))
+            found, at = faiss.knn(_scaled(features.take(asking), metric), points, min(count, len(inside)))
             _merge(where, squared, asking, inside[at], found)
     _complete(faiss, features, metric, where, squared)
     return where, np.maximum(squared, 0).astype(np.float64)
@@ -113,7 +124,7 @@ def _centroids(faiss: Any, features: Features, metric: Metric) -> Rows:
         min_points_per_centroid=1,
         max_points_per_centroid=_LEARNED_FROM,
     )
-    clustering.train(_rows(features.take(sample), metric))
+    clustering.train(_scaled(features.take(sample), metric))
     centroids: Rows = clustering.centroids
     return centroids
 
@@ -125,10 +136,10 @@ def _complete(
     short = np.flatnonzero(where[:, -1] < 0)
     if not len(short):
         return
-    asking = _rows(features.take(short), metric)
+    asking = _scaled(features.take(short), metric)
     squared[short] = np.inf
     for start, rows in features.chunks():
-        found, at = faiss.knn(asking, _rows(rows, metric), min(where.shape[1], len(rows)))
+        found, at = faiss.knn(asking, _scaled(rows, metric), min(where.shape[1], len(rows)))
         _merge(where, squared, short, at + start, found)
 
 

@@ -32,6 +32,7 @@ class Problem:
         hard: The end of the scores where the hard samples are.
         seed: Seed of random draws.
         ids: One id per sample; None means the position.
+        label_names: The label of each class number as the user gave it, ascending; None means the number itself.
     """
 
     scores: NDArray[np.float64]
@@ -43,6 +44,7 @@ class Problem:
     hard: Hard | None = None
     seed: int = 0
     ids: Array | None = None
+    label_names: Array | None = None
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -121,6 +123,7 @@ _ARGUMENTS = {
     "features": "features=, one row of numbers per sample",
     "probability": "probability=, the mean probability that training gave each sample's label",
     "class-error": "class_error=, the error of each class on held-out data",
+    "probabilities": "evidence={'probabilities': ...}, the class probabilities of a trained network per sample",
     "influences": "influences=, what removing each sample does to the parameters, one row of numbers per sample",
     "hard": "hard='high' or hard='low', the end of the scores where the hard samples are",
 }

@@ -10,7 +10,7 @@ import json
 import os
 import platform
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Protocol
 from uuid import uuid4
@@ -53,10 +53,32 @@ class Holder:
         process = os.getpid()
         return cls(uuid4().hex, platform.node(), this_machine(), process, process_start(process), time.time())
 
+    @classmethod
+    def read(cls, text: str) -> "Holder":
+        """Return the holder of a line of JSON.
+
+        Raises:
+            ValueError: The line is incomplete or damaged.
+
+        Example:
+            >>> Holder.read(Holder("o", "h", "m", 7, "s", 1.5).text).process
+            7
+        """
+        found = json.loads(text)
+        if not isinstance(found, dict) or not all(
+            isinstance(found.get(one.name), float if one.name == "renewed" else type(getattr(_LIKE, one.name)))
+            for one in fields(cls)
+        ):
+            raise ValueError(f"{text!r} names no holder")
+        return cls(**found)
+
     @property
     def text(self) -> str:
         """The holder as one line of JSON."""
         return json.dumps(asdict(self)) + "\n"
+
+
+_LIKE = Holder("", "", "", 0, "", 0.0)
 
 
 class LeaseBackend(Protocol):
@@ -90,7 +112,7 @@ def read_lease(backend: LeaseBackend) -> Holder | None:
         late = time.monotonic() > until
         try:
             text = backend.text()
-            return None if text is None else Holder(**json.loads(text))
+            return None if text is None else Holder.read(text)
         except (ValueError, TypeError):
             if late:
                 return None  # its writer was killed before filling it

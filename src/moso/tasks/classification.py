@@ -12,9 +12,12 @@ from torch import nn
 
 from moso import errors
 from moso.batch import Batch
-from moso.tasks.label_noise import add_label_noise
+from moso.tasks.label_noise import NoiseKind, add_label_noise
 from moso.tasks.metric import ACCURACY, Metric
 from moso.tasks.task import Answers, Task
+
+# Numbered classes of a data set, most of them without samples, that are still taken for classes.
+_MOST_NUMBERED = 100_000
 
 
 def cross_entropy(model: nn.Module, batch: Batch) -> torch.Tensor:
@@ -148,10 +151,10 @@ class Classification(Task):
         return targets
 
     def noisy(
-        self, targets: Answers, keys: NDArray[np.uint64], rate: float, seed: int
+        self, targets: Answers, keys: NDArray[np.uint64], rate: float, seed: int, kind: NoiseKind = "symmetric"
     ) -> tuple[Answers, NDArray[np.bool_]]:
-        """Return labels of which a share is drawn uniformly from all classes, and which samples were drawn."""
-        return add_label_noise(targets, keys, len(self.classes), rate, seed)
+        """Return labels of which a share is drawn from all classes, or is of the next class; and which were drawn."""
+        return add_label_noise(targets, keys, len(self.classes), rate, seed, kind)
 
     def check_learnable(self, targets: Answers, name: str) -> None:
         """Refuse a training split of one class.
@@ -180,6 +183,29 @@ def is_names(answers: ArrayLike) -> bool:
         and (array.dtype.kind in "UT" or array.dtype == object)
         and all(isinstance(one, str) for one in array.tolist())
     )
+
+
+def numbered_classes(labels: NDArray[np.int64], where: str) -> tuple[str, ...]:
+    """Return the names of classes that are only numbered: 0 up to the largest label.
+
+    Args:
+        labels: One class index per sample, shape `[n]`.
+        where: Name of the labels in errors.
+
+    Raises:
+        LabelInvalid: The largest number would make far more classes than there are samples.
+
+    Example:
+        >>> numbered_classes(np.array([0, 2]), "labels.npy")
+        ('0', '1', '2')
+    """
+    count = int(labels.max(initial=-1)) + 1
+    if count > max(_MOST_NUMBERED, 10 * len(labels)):
+        raise errors.LabelInvalid(
+            f"{where} has the label {count - 1}, so {count} classes for {len(labels)} samples; number the classes from "
+            "0 without gaps, or write their names"
+        )
+    return tuple(map(str, range(count)))
 
 
 def check_labels(labels: ArrayLike, classes: int | None = None) -> NDArray[np.int64]:

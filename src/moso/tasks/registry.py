@@ -8,12 +8,19 @@ import torch
 
 from moso.registry import Registry
 from moso.tasks.classification import Classification
+from moso.tasks.contrastive import Contrastive
+from moso.tasks.language import CausalLanguageModelling, MaskedLanguageModelling
 from moso.tasks.multi_label import MultiLabel
 from moso.tasks.own import OwnTask
 from moso.tasks.regression import Regression
 from moso.tasks.task import Loss, Task, TaskNote
+from moso.tasks.unlabelled import Unlabelled
 
-TASKS = Registry("task", Task, "moso.tasks", (Classification(), Regression(), MultiLabel()))  # type: ignore[type-abstract]
+_OURS = (
+    *(Classification(), Regression(), MultiLabel(), Contrastive(), Unlabelled()),
+    *(CausalLanguageModelling(), MaskedLanguageModelling()),
+)
+TASKS = Registry("task", Task, "moso.tasks", _OURS)  # type: ignore[type-abstract]
 
 
 def find_task(name: str) -> Task:

@@ -19,6 +19,7 @@ from torch import nn
 from moso import errors
 from moso.batch import Batch
 from moso.columns import Array
+from moso.tasks.label_noise import NoiseKind
 from moso.tasks.metric import Metric, PerSample, mean_loss
 
 Loss = PerSample
@@ -62,8 +63,10 @@ class Task(ABC):
         name: Name in the run directory and of `--task`.
         answers_are_classes: Whether an answer *is* the class of its sample.
         answers_are_normalised: Whether networks meet answers normalised with statistics of the training split.
+        answers_are_texts: Whether answers are texts, which networks meet as token ids.
         answers_survive_crops: Whether an answer stays right when its picture is cropped or mirrored; a mask does not.
         answers_are_read: Whether answers are read as a column; otherwise only the loss looks at them, inside samples.
+        has_answers: Whether samples have answers at all; without them nothing is retrained or measured.
         counted_as: Singular and plural of what a network predicts, for display.
         classes: Names of the classes that samples belong to, by index; empty if there are no classes.
         width: Number of numbers per answer, or shape of a network's output; 0 if an answer is a class.
@@ -74,8 +77,10 @@ class Task(ABC):
     name: ClassVar[str]
     answers_are_classes: ClassVar[bool] = False
     answers_are_normalised: ClassVar[bool] = False
+    answers_are_texts: ClassVar[bool] = False
     answers_survive_crops: ClassVar[bool] = True
     answers_are_read: ClassVar[bool] = True
+    has_answers: ClassVar[bool] = True
     counted_as: ClassVar[tuple[str, str]] = ("output", "outputs")
 
     classes: tuple[str, ...] = ()
@@ -139,7 +144,7 @@ class Task(ABC):
         return np.zeros(len(targets), dtype=np.int64)
 
     def noisy(
-        self, targets: Answers, keys: NDArray[np.uint64], rate: float, seed: int
+        self, targets: Answers, keys: NDArray[np.uint64], rate: float, seed: int, kind: NoiseKind = "symmetric"
     ) -> tuple[Answers, NDArray[np.bool_]]:
         """Return answers of which a share is drawn at random, and which samples were drawn.
 

@@ -168,9 +168,14 @@ class InRun(Callback):
 
 
 def _direction(model: nn.Module, optimizer: Optimizer) -> dict[str, torch.Tensor]:
-    """Return the optimiser's weighted sum of past gradients, under the names of the parameters in `model`."""
+    """Return the optimiser's weighted sum of past gradients, under the names of the parameters in `model`.
+
+    Each parameter's part is multiplied by what its rate is multiplied by, so that one rate weighs the products.
+    """
     held = next(iter(optimizer.slots.values()), {})
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     if not held:
         raise errors.RecipeUnsuitable("in-run scoring follows the momentum of training, but the optimiser has none")
-    return {names[id(optimizer.parameters[own])]: value for own, value in held.items()}
+    factors = optimizer.factors
+    scaled = {own: value * factors[own] if own in factors else value for own, value in held.items()}
+    return {names[id(optimizer.parameters[own])]: value for own, value in scaled.items()}

@@ -156,7 +156,7 @@ def predict(
     model: nn.Module, view: View, positions: NDArray[np.int64], batch_size: int = 512, loader_workers: int = 0
 ) -> torch.Tensor:
     """Return the network's outputs in evaluation mode, shape `[positions, ...]`, on the CPU."""
-    device = next(model.parameters()).device
+    device = next((one.device for one in model.parameters()), torch.device("cpu"))  # an identity has none
     outputs = []
     with evaluation_mode(model):
         for batch in load(view, split_evenly(positions, batch_size), 0, loader_workers):

@@ -31,8 +31,8 @@ class RecordTrajectory(Callback):
     def after_step(self, run: TrainingRun, step: Step) -> None:
         """Write the update if it is a sampled step; an update that a gradient scaler skipped is not written."""
         if run.optimizer.moved:
-            trained = list(run.optimizer.parameters.values())
-            self.recorder.updated(run.model, trained, step.rate, step.number, step.epoch)
+            moves, moments = run.optimizer.moves(step.rate), run.optimizer.moments
+            self.recorder.updated(run.model, moves, step.number, step.epoch, moments)
 
 
 class RecordDynamics(Callback):

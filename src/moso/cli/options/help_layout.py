@@ -24,14 +24,9 @@ class PanelCommand(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, then flags by heading."""
-        rows: dict[str, list[tuple[str, str]]] = {}
-        for parameter in self.get_params(ctx):
-            if not getattr(parameter, "hidden", False):
-                rows.setdefault(_heading(parameter), []).append(_row(parameter, ctx))
-        order = [FILES, *PANELS, OUTPUT, _OTHER]
-        for heading in sorted(rows, key=order.index):
+        for heading, rows in described_flags(self, ctx).items():
             with formatter.section(heading):
-                formatter.write_dl(rows[heading], col_max=_NAMES)
+                formatter.write_dl(rows, col_max=_NAMES)
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Write the example of the verb."""
@@ -97,6 +92,16 @@ class LazyGroup(TyperGroup):
         with formatter.section("Example"):
             indent = " " * formatter.current_indent
             formatter.write(f"{indent}{VERBS['run'].example}\n{indent}moso run --help\n")
+
+
+def described_flags(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
+    """Return the arguments and flags of a verb with their help, under their headings in the order of help."""
+    rows: dict[str, list[tuple[str, str]]] = {}
+    for parameter in command.get_params(ctx):
+        if not getattr(parameter, "hidden", False):
+            rows.setdefault(_heading(parameter), []).append(_row(parameter, ctx))
+    order = [FILES, *PANELS, OUTPUT, _OTHER]
+    return {heading: rows[heading] for heading in sorted(rows, key=order.index)}
 
 
 def _heading(parameter: Any) -> str:

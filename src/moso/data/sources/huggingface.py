@@ -76,7 +76,9 @@ def _load(name: str, config: str | None) -> Any:
             if (folder / "dataset_dict.json").is_file() or (folder / "state.json").is_file():
                 loaded = datasets.load_from_disk(name)
             else:
-                loaded = datasets.load_dataset(name, config)
+                # Before version 4 a data set could be a script; it is never run for the asking of its name.
+                scripts = {"trust_remote_code": False} if int(datasets.__version__.partition(".")[0]) < 4 else {}
+                loaded = datasets.load_dataset(name, config, **scripts)
     except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as problem:
         reason = " ".join(str(problem).split())
         raise errors.FileUnreadable(

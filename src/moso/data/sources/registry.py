@@ -3,15 +3,29 @@
 A new built-in source is one file and one line here.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qsl
 
 from moso import errors
-from moso.data.sources import cifar, diabetes, digits, features_folder, folder, huggingface, parquet, text
+from moso.data.samples import StoredSamples
+from moso.data.sources import (
+    cifar,
+    demo,
+    diabetes,
+    digits,
+    features_folder,
+    folder,
+    huggingface,
+    pairs,
+    parquet,
+    text,
+)
 from moso.data.sources.source import Opened, Request, Source
 from moso.errors import unknown_name
 from moso.registry import Registry
-from moso.tasks import Classification, Regression, Task
+from moso.tasks import TASKS, Classification, LanguageModelling, Regression, Task, Unlabelled
+from moso.tasks.task import unread
 
 SOURCES = Registry(
     "data set",
@@ -19,12 +33,14 @@ SOURCES = Registry(
     "moso.sources",
     (
         digits.SOURCE,
+        demo.SOURCE,
         diabetes.SOURCE,
         cifar.CIFAR10,
         cifar.CIFAR100,
         parquet.SOURCE,
         folder.SOURCE,
         text.SOURCE,
+        pairs.SOURCE,
         features_folder.SOURCE,
         huggingface.SOURCE,
     ),
@@ -53,7 +69,13 @@ def open_source(name: str, resize: int | None, memory_limit: int, task: str = ""
     """
     scheme, _, location = name.partition(":")
     source = SOURCES.find(scheme)
+    if source is not None and task == Unlabelled.name:
+        return _unlabelled(source, Request(location, resize, memory_limit, task if source.unlabelled else "")), None
     if source is not None:
+        if isinstance(TASKS.find(task), LanguageModelling) and source.name != text.SOURCE.name:
+            raise errors.SettingsConflict(
+                f"task {task!r} is for texts, and {name} holds none that it reads; give text:FILE, or leave --task out"
+            )
         train, test = source.open(Request(location, resize, memory_limit, task))
         if task and train.task.name != task:
             raise errors.SettingsConflict(f"{name} is for task {train.task.name!r}, not {task!r}; leave --task out")
@@ -65,6 +87,12 @@ def open_source(name: str, resize: int | None, memory_limit: int, task: str = ""
         )
         raise errors.DatasetNameInvalid(f"data set {name!r} is a path; say what it holds, for example {kind}:{name}")
     raise unknown_name("data set", name, [source.usage for source in SOURCES.all().values()])
+
+
+def _unlabelled(source: Source, request: Request) -> StoredSamples:
+    """Return the training split without its answers, if it has any."""
+    train, _ = source.open(request)
+    return replace(train, task=Unlabelled(), targets=unread(len(train)))
 
 
 def expected_task(name: str) -> Task:
@@ -104,6 +132,16 @@ def has_vectors(name: str) -> bool:
     """
     source = SOURCES.find(name.partition(":")[0])
     return source is not None and source.vectors
+
+
+def may_have_texts(name: str) -> bool:
+    """Return whether inputs of the data set called `name` may be texts, judged by the name alone.
+
+    Example:
+        >>> may_have_texts("text:questions.tsv"), may_have_texts("digits")
+        (True, False)
+    """
+    return name.partition(":")[0] not in ("digits", "diabetes", "cifar10", "cifar100", "folder", "features")
 
 
 def may_have_pictures(name: str) -> bool:

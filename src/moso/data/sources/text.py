@@ -5,8 +5,10 @@ PATH is a file, of which a test split is held out; or a folder with a file `trai
 
 The text is the column `text`, `sentence` or `question`, the label the column `label`, `labels`, `target` or
 `fine_label`; `PATH?text=COLUMN&label=COLUMN` names others, `?target=COLUMN` a number to predict instead of a class.
+For language models (`causal-lm`, `masked-lm`) there is no label: the columns are `messages`, `prompt` and
+`completion`, or `text`.
 TREC's questions have their six coarse classes by default and the fine ones with `?label=fine`. Classes are sorted by
-name. Ids are row numbers.
+name. Ids are row numbers. As unlabelled data, only texts are read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,16 +22,17 @@ import pyarrow.parquet as pq
 
 from moso import errors
 from moso.data.samples import StoredSamples
+from moso.data.sequences import SequenceReader, document_of, layout_columns
+from moso.data.sequences.documents import TEXT_NAMES
 from moso.data.sources.location import split_options
 from moso.data.sources.parquet import description
 from moso.data.sources.source import Opened, Request, Source
 from moso.data.sources.tables import choose_answer, class_names, read_label_column
 from moso.data.sources.text_files import SUFFIXES, Record, read_records
 from moso.data.tokenizer import TextReader
-from moso.tasks import Classification, Task
+from moso.tasks import TASKS, Classification, LanguageModelling, Task, Unlabelled, unread
 
 OPTIONS = ("text", "label", "target")
-TEXT_NAMES = ("text", "sentence", "question")
 _TESTS = ("test", "validation", "val", "dev")
 _TREC = (".txt", ".label")
 
@@ -44,6 +47,11 @@ def open_text(request: Request) -> Opened:
         ColumnMissing: A column is missing.
     """
     train_file, test_file, options = find_text(request.location)
+    task = TASKS.find(request.task)
+    if isinstance(task, LanguageModelling):
+        train, test = (None if file is None else _documents(file, options, task) for file in (train_file, test_file))
+        assert train is not None
+        return train, test
     train = _samples(train_file, options, request.task, None)
     return train, None if test_file is None else _samples(test_file, options, request.task, train.classes)
 
@@ -98,6 +106,8 @@ def columns_of(file: Path, names: Sequence[str], options: Mapping[str, str], tas
         )
     if file.suffix.lower() in _TREC:
         options = {"label": "coarse", **options}
+    if task == Unlabelled.name:
+        return text, "", Unlabelled()
     return text, *choose_answer(names, options, str(file), task)
 
 
@@ -110,6 +120,9 @@ def _samples(file: Path, options: Mapping[str, str], wanted: str, classes: Seque
         if not texts:
             text, answer, task = columns_of(file, list(record.values), options, wanted)
         texts.append(_text(record, text))
+        if not task.has_answers:
+            answers.append(None)
+            continue
         answers.append(_label(record, answer) if task.answers_are_classes else _number(record, answer))
     if not texts:
         raise errors.DataEmpty(f"{file} holds no texts")
@@ -127,6 +140,27 @@ def _samples(file: Path, options: Mapping[str, str], wanted: str, classes: Seque
         ) from problem
     labels, names = read_label_column(column, classes, str(file))
     return StoredSamples(ids, replace(task, classes=names), labels, reader)
+
+
+def _documents(file: Path, options: Mapping[str, str], task: LanguageModelling) -> StoredSamples:
+    """Return the documents of a file for a language model; they have no classes."""
+    if "label" in options or "target" in options:
+        raise errors.SettingsConflict(
+            f"task {task.name!r} predicts tokens of the text itself; leave ?label= and ?target= out"
+        )
+    documents: list[str] = []
+    columns: tuple[str, ...] = ()
+    for record in read_records(file):
+        if not documents:
+            text = options.get("text", "")
+            if text and text not in record.values:
+                raise errors.ColumnMissing(f"{file} has no column {text!r}; it has: {', '.join(record.values)}")
+            columns = layout_columns(list(record.values), str(file), text)
+        documents.append(document_of(record.values, columns, record.where).dumped())
+    if not documents:
+        raise errors.DataEmpty(f"{file} holds no texts")
+    ids, reader = pa.array(np.arange(len(documents))), SequenceReader(pa.array(documents, pa.large_string()))
+    return StoredSamples(ids, task, unread(len(documents)), reader)
 
 
 def _value(record: Record, column: str) -> Any:
@@ -171,8 +205,10 @@ def _number(record: Record, column: str) -> float:
 SOURCE = Source(
     "text:PATH",
     "texts with labels: a .tsv, .csv, .jsonl or .parquet with columns text and label, TREC's questions (.txt), or a "
-    "folder with train.* and test.*; options ?text=COLUMN&label=COLUMN, or ?target=COLUMN for a number to predict",
+    "folder with train.* and test.*; options ?text=COLUMN&label=COLUMN, or ?target=COLUMN for a number to predict; with "
+    "--task causal-lm: messages, prompt and completion, or text",
     open_text,
     fits=("bag", "text"),
     pictures=False,
+    unlabelled=True,
 )

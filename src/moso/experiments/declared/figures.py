@@ -17,6 +17,7 @@ from moso.experiments.declared.presets import (
     CROSS,
     FAITHFUL,
     FEATURES,
+    FINE_TUNED,
     FITTED,
     FROM_FEATURES,
     HEADS,
@@ -83,6 +84,7 @@ FIGURE_1B = Experiment(
                 CPU_SEEDS,
             ),
         ),
+        "features": _heads("tiny-imagenet-features", (*_ALL, CROSS, CHOSEN)),
         "paper": (Arm("tiny-imagenet", PAPER_TINY, _ALL, PAPER_RATIOS, PAPER_SEEDS, baselines=BASELINES),),
     },
     published=TINY_IMAGENET,
@@ -129,9 +131,10 @@ COST = Experiment(
     },
 )
 
-# Without the adjoint, which costs several trainings more (`docs/adjoint.md` compares it), and without `auto`, which is
-# one of the others.
-_EVERY = tuple(Contender(name) for name in METHODS.built_in() if name not in ("random", "moso-adjoint", "auto"))
+# Without the adjoint, which costs several trainings more (`docs/adjoint.md` compares it), without `auto`, which is one
+# of the others, and without `less`, which compares samples with a target.
+_LEFT_OUT = ("random", "moso-adjoint", "auto", "less")
+_EVERY = tuple(Contender(name) for name in METHODS.built_in() if name not in _LEFT_OUT)
 EVERY_METHOD = Experiment(
     "every-method",
     "beyond the paper",
@@ -141,7 +144,17 @@ EVERY_METHOD = Experiment(
     "ratios",
     {
         "cpu": (Arm("cifar100", CPU, (*RANDOM, *_EVERY), (0.8,), 1, all_data=False),),
-        "features": (Arm("cifar100-features", FEATURES, (*RANDOM, *_EVERY), (0.4, 0.8), PAPER_SEEDS),),
+        "features": tuple(
+            Arm(
+                "cifar100-features-20k",
+                {**FEATURES, "label_noise": noise},
+                (*RANDOM, *_EVERY),
+                (0.4, 0.8),
+                3,
+                name=name,
+            )
+            for name, noise in {"clean labels": 0.0, "20 % noise": 0.2}.items()
+        ),
         "paper": (Arm("cifar100", PAPER, (*RANDOM, *_EVERY), PAPER_RATIOS, PAPER_SEEDS),),
     },
 )
@@ -161,6 +174,26 @@ CHOSEN_ON_FEATURES = Experiment(
                 (*RANDOM, *MOSO, CROSS, COVERED, Contender("herding")),
                 CPU_RATIOS,
                 CPU_MORE_SEEDS,
+                all_data=False,
+            ),
+        ),
+    },
+)
+
+FINE_TUNING = Experiment(
+    "fine-tuning",
+    "beyond the paper",
+    "scored with a head on features of a pretrained network, which is then fine-tuned whole, CIFAR-100",
+    "Not in the paper: does what a linear head finds worth keeping serve the whole network, too?",
+    "ratios",
+    {
+        "features": (
+            Arm(
+                "cifar100-10k",
+                FINE_TUNED,
+                (BALANCED, Contender("moso-rank"), CROSS, Contender("herding")),
+                (0.8,),
+                CPU_SEEDS,
                 all_data=False,
             ),
         ),

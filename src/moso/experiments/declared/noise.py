@@ -76,6 +76,7 @@ LABEL_NOISE_TINY = Experiment(
     "ratios",
     {
         "cpu": _cpu("tiny-imagenet-subset", _noisy(CPU_TINY)),
+        "features": _features("tiny-imagenet-features", RATE),
         "paper": (Arm("tiny-imagenet", _noisy(PAPER_TINY), _ALL, PAPER_RATIOS, PAPER_SEEDS),),
     },
 )

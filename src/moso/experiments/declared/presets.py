@@ -68,6 +68,15 @@ FROM_FEATURES: Settings = {
     "retrain_model": CPU["model"],
     "retrain_recipe": CPU["recipe"],
 }
+# Scored with a head on features, and the pretrained network fine-tuned whole on the images that are kept.
+FINE_TUNED: Settings = {
+    **FEATURES,
+    "embed": "features:cifar100-features-10k",
+    "prove": "network",
+    "retrain_model": "moso.experiments.networks:efficientnet_lite0",
+    "retrain_recipe": "finetune",
+    "resize": 64,
+}
 # A small ResNet trained from scratch on 20 classes of CIFAR-100 until its training loss is below 0.1.
 FITTED: Settings = {**CPU, "recipe": "fitted-reproduce", "early_epochs": 5}
 

@@ -60,8 +60,8 @@ def subsampled_time_step(
     def measure(slow: bool) -> TimeStep | None:
         first = first_sweep(point, share, groups, slow)
         mean, norms = first.mean, first.norms
-        a = directional_derivatives(point, batches, mean, groups)
-        if not adds_up(mean, a[:, inside], groups, first.known.rough):
+        a = directional_derivatives(point, batches, point.along(mean), groups)
+        if not adds_up(mean, a[:, inside], groups, first.known.rough, point.metric):
             return None
         squared_norm = np.zeros_like(a)
         squared_norm[:, inside] = norms

@@ -29,6 +29,17 @@ def _sums(call: Call, a: torch.Tensor, b: torch.Tensor, scales: torch.Tensor) ->
     yield "weight", (same * torch.bmm(b, b.mT)).sum((1, 2)), total
 
 
+def _weighted_sums(
+    call: Call, a: torch.Tensor, b: torch.Tensor, scales: torch.Tensor, metric: Mapping[str, torch.Tensor]
+) -> Sums:
+    """Yield norms with weights: positions that looked up the same row share the weights of that row."""
+    b = scaled(b, scales)
+    same = (a[:, :, None] == a[:, None, :]).to(b.dtype)
+    total = torch.zeros_like(call.given["weight"], dtype=b.dtype).index_add_(0, a.flatten(), b.flatten(0, 1))
+    weighted = b * metric["weight"][a].to(b)
+    yield "weight", (same * torch.bmm(weighted, b.mT)).sum((1, 2)), total
+
+
 def _holds(given: Mapping[str, object]) -> bool:
     """Return whether the gradient is plain: `max_norm` changes the table, `scale_grad_by_freq` mixes samples."""
     return given.get("max_norm") is None and not given.get("scale_grad_by_freq") and not given.get("sparse")
@@ -36,7 +47,7 @@ def _holds(given: Mapping[str, object]) -> bool:
 
 embedding = Operation(
     ("input", "weight", "padding_idx", "max_norm", "norm_type", "scale_grad_by_freq", "sparse"),
-    _split, _each, _sums, _holds,
+    _split, _each, _sums, _holds, weighted_sums=_weighted_sums,
 )  # fmt: skip
 
 
@@ -82,5 +93,5 @@ def _bag_holds(given: Mapping[str, object]) -> bool:
 embedding_bag = Operation(
     ("input", "weight", "offsets", "max_norm", "norm_type", "scale_grad_by_freq", "mode", "sparse",
      "per_sample_weights", "include_last_offset", "padding_idx"),
-    _bags, _each, _sums, _bag_holds, _bag_along,
+    _bags, _each, _sums, _bag_holds, _bag_along, weighted_sums=_weighted_sums,
 )  # fmt: skip

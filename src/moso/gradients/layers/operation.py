@@ -19,6 +19,8 @@ Rows = tuple[int, int]
 Each = Iterator[tuple[str, torch.Tensor]]
 # Role of a parameter, squared norms of its per-sample gradients, ``[batch]``, and the gradient of the whole batch.
 Sums = Iterator[tuple[str, torch.Tensor, torch.Tensor]]
+# Weights of squares by role, each of the parameter's shape.
+Metric = Mapping[str, torch.Tensor]
 # A function of PyTorch with its arguments, of every kind: by position, and by name.
 Function = Callable[..., Any]
 Positional = tuple[Any, ...]
@@ -127,6 +129,7 @@ class Operation:
         each: Yields per-sample gradients from a slice of both.
         sums: Where cheaper, yields norms and total without forming per-sample gradients, which are scaled per sample;
             returns None where not.
+        weighted_sums: The same with weights of squares by role, for those that have any.
         holds: Returns whether the closed form is valid for these arguments.
         along: Returns the elementwise products of `b` with the call's derivative along a direction.
         roles: The arguments that may be parameters.
@@ -141,6 +144,9 @@ class Operation:
     sums: Callable[[Call, torch.Tensor, torch.Tensor, torch.Tensor], Sums | None] = lambda call, a, b, scales: None
     holds: Callable[[Mapping[str, Any]], bool] = lambda given: True
     along: Callable[[Call, torch.Tensor, Mapping[str, torch.Tensor]], torch.Tensor] = field(default=_alike)
+    weighted_sums: Callable[[Call, torch.Tensor, torch.Tensor, torch.Tensor, Metric], Sums | None] = (
+        lambda call, a, b, scales, metric: None
+    )
     roles: tuple[str, ...] = ("weight", "bias")
     renamed: Mapping[str, str] = field(default_factory=dict)
     choose: "Callable[[Arguments, IsPlace], tuple[Operation, Arguments] | None] | None" = None
@@ -170,6 +176,7 @@ def from_each(
     b: torch.Tensor,
     scales: torch.Tensor,
     kept: dict[str, list[torch.Tensor]] | None = None,
+    metric: Metric | None = None,
 ) -> Sums:
     """Yield norms and totals computed from per-sample gradients, each multiplied by its scale.
 
@@ -179,7 +186,9 @@ def from_each(
         b: Its output gradient, ``[batch, positions, ...]``.
         scales: One factor per sample, ``[batch]``.
         kept: If given, the per-sample gradients (not scaled) are appended to it, by role.
+        metric: Weights of squares, by role, each of the parameter's shape; without one, all are 1.
     """
+    weights = metric or {}
     role = "weight" if "weight" in call.places else next(iter(call.places))
     for part in chunks(call.given[role].numel(), len(b)):
         whole = part.start == 0 and part.stop >= len(b)
@@ -188,11 +197,14 @@ def from_each(
             if name in call.places:
                 if kept is not None:
                     kept.setdefault(name, []).append(own)
-                yield name, within(b, part, squares(own) * some[2].square()), weighted_sum(own, some[2])
+                squared = squares(own, weights.get(name)) * some[2].square()
+                yield name, within(b, part, squared), weighted_sum(own, some[2])
 
 
-def squares(own: torch.Tensor) -> torch.Tensor:
-    """Return `|g_z|^2`, ``[batch]``, of real or complex gradients ``[batch, ...]``."""
+def squares(own: torch.Tensor, weights: torch.Tensor | None = None) -> torch.Tensor:
+    """Return `|g_z|^2`, ``[batch]``, of real or complex gradients ``[batch, ...]``; with weights, `sum P g^2`."""
+    if weights is not None:
+        return own.flatten(1).square() @ weights.flatten().to(own)
     flat = torch.view_as_real(own.resolve_conj()).flatten(1) if own.is_complex() else own.flatten(1)
     norms: torch.Tensor = torch.linalg.vector_norm(flat, dim=1)
     return norms.square()

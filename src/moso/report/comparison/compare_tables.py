@@ -7,7 +7,7 @@ from moso.analysis.comparison import Comparison
 from moso.analysis.wording import SEVERAL, count_of, duration, percent
 from moso.evaluation.matching import match_words
 from moso.evaluation.overlap import Likeness, jaccard_by_chance
-from moso.evaluation.standings import Row
+from moso.evaluation.standings import Row, weighted_note
 from moso.evaluation.summary import FULL
 from moso.report.text_table import TextTable
 from moso.selection import kept_count
@@ -68,7 +68,8 @@ def reached(comparison: Comparison) -> TextTable:
     seeds = count_of(counts[-1], "seed") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
     spread = "one seed" if counts[-1] == 1 else f"mean ± standard deviation of {seeds}"
     better = "" if measure.better == "higher" else "; lower is better"
-    note = " ".join([f"{spread[0].upper()}{spread[1:]}{better}.", *(f"{one}." for one in comparison.made)])
+    made = [f"{spread[0].upper()}{spread[1:]}{better}.", *(f"{one}." for one in comparison.made)]
+    note = " ".join([*made, weighted_note(row.entry for row in comparison.rows)]).strip()
     return TextTable(f"test {measure.heading}", _columns(ratios), rows, note)
 
 

@@ -9,11 +9,11 @@ from moso.analysis.wording import SEVERAL, count_of, data_name, duration, percen
 from moso.configuration import Configuration
 from moso.evaluation.matching import match_words
 from moso.evaluation.paired import Verdict
-from moso.evaluation.standings import RANDOM, Row, is_method
+from moso.evaluation.standings import RANDOM, Row, is_method, weighted_note
 from moso.evaluation.summary import FULL, Line
 from moso.methods import known_method
 from moso.report.findings import tally
-from moso.report.run_views import best_rows, ordered_lines, selector_key, with_unique_names
+from moso.report.run_views import best_rows, ordered_entries, ordered_lines, selector_key, with_unique_names
 from moso.results.reading import Run
 
 _VERDICTS: dict[Verdict, str] = {
@@ -52,6 +52,8 @@ def accuracy(run: Run, rows: Sequence[Line], best: Sequence[Row]) -> dict[str, A
     if c.also_match:
         others = " and ".join(map(match_words, c.also_match))
         how += f" Retrainings with {others} are in the tables of moso compare."
+    weighted = weighted_note(ordered_entries(run))
+    how += f"{weighted and ' '}{weighted}"
     pairs = dict.fromkeys((row.method, row.selector) for row in rows if row.method != FULL)
     keys = {(cell["method"], cell["selector"]): cell["key"] for cell in with_unique_names(run.evaluation())}
     full = next((row for row in rows if row.method == FULL), None)

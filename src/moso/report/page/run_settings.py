@@ -29,7 +29,8 @@ def facts(run: Run) -> list[str]:
         found.append(count_of(described["test"], "test sample"))
         found.append(run.task.learned)
     if c.label_noise:
-        found.append(f"{percent(c.label_noise)} of labels drawn at random")
+        how = "drawn at random" if c.noise_kind == "symmetric" else "flipped to the next class"
+        found.append(f"{percent(c.label_noise)} of labels {how}")
     if c.labels:
         found.append("labels replaced")
     return [*found, f"network {c.model}", f"recipe {c.recipe}", count_of(c.seeds, "seed")]

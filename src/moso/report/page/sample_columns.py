@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from moso.evidence.predictions import out_of_sample_path, read_out_of_sample
+from moso.files import read_table
 from moso.report.page.page_columns import Column, smallest
 from moso.report.run_views import drawn_at_random, plotted_scores, selector_key
 from moso.results.reading import Run
@@ -112,7 +112,7 @@ def _suspected(path: Path, ids: pa.ChunkedArray) -> NDArray[np.bool_] | None:
     """Return which samples `moso suspects` named; None if it was not run."""
     if not path.exists():
         return None
-    named = pq.read_table(path, columns=["id"])["id"].cast(ids.type)
+    named = read_table(path, ["id"])["id"].cast(ids.type)
     found: NDArray[np.bool_] = pc.is_in(ids, named.combine_chunks()).to_numpy()
     return found
 

@@ -1,6 +1,5 @@
 """Decisions of `auto` on disk: what was tried for a seed and ratio, how sure the choice is, and what it cost."""
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -9,7 +8,7 @@ from typing import Any
 
 from moso import errors
 from moso.evaluation.paired import PairedDifference
-from moso.files import write_json
+from moso.files import read_record, write_record
 from moso.run.choosing.trial import trials_folder
 from moso.run.job import Job
 
@@ -116,12 +115,12 @@ def decision_path(job: Job, seed: int, ratio: float) -> Path:
 
 def write_decision(job: Job, decision: Decision) -> None:
     """Write a decision."""
-    write_json(decision_path(job, decision.seed, decision.ratio), asdict(decision))
+    write_record(decision_path(job, decision.seed, decision.ratio), asdict(decision))
 
 
 def write_decisions_view(job: Job) -> None:
     """Write `auto.json`: all decisions of the run."""
-    write_json(auto_path(job), {"decisions": [asdict(one) for one in read_decisions(job)]})
+    write_record(auto_path(job), {"decisions": [asdict(one) for one in read_decisions(job)]})
 
 
 def read_decision(job: Job, seed: int, ratio: float) -> Decision:
@@ -136,7 +135,7 @@ def read_decision(job: Job, seed: int, ratio: float) -> Decision:
             f"candidates of auto were not tried at ratio {ratio:g} in {job.directory}; `moso score` tries those of the "
             "run's own ratios, so begin another run with this --ratio"
         )
-    found = json.loads(path.read_text(encoding="utf-8"))
+    found = read_record(path)
     found["tried"] = tuple(Tried(**one) for one in found["tried"])
     return Decision(**{**found, "held_out": tuple(found["held_out"])})
 

@@ -21,6 +21,7 @@ from moso.run.choosing.trial import Trial, find_candidate, held_out_metric, spli
 from moso.run.job import Job
 from moso.run.pieces import Piece
 from moso.run.seed_evidence import SeedEvidence
+from moso.selection import Kept
 
 # Draws of random selection per fold, whose mean the others are compared with.
 RANDOM_DRAWS = 2
@@ -126,10 +127,8 @@ def _decided(contest: _Contest) -> Decision:
     )
 
 
-def chosen_samples(
-    evidence: SeedEvidence, ratio: float, keep: NDArray[np.int64], drop: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return the sorted positions that the chosen candidate keeps of all training samples.
+def chosen_samples(evidence: SeedEvidence, ratio: float, keep: NDArray[np.int64], drop: NDArray[np.int64]) -> Kept:
+    """Return the samples that the chosen candidate keeps of all training samples; candidates have no weights.
 
     Args:
         evidence: The evidence of the seed.
@@ -142,4 +141,4 @@ def chosen_samples(
     """
     winner = find_candidate(evidence.job, read_decision(evidence.job, evidence.seed, ratio).winner)
     everything = np.arange(len(evidence.job.data.train))
-    return kept_samples(evidence, winner, ratio, evidence.seed, everything, keep, drop)
+    return Kept(kept_samples(evidence, winner, ratio, evidence.seed, everything, keep, drop))

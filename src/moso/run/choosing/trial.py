@@ -6,7 +6,6 @@ form is a hundred times cheaper, and did not: with noisy labels it thinks as wel
 least squares average the noise away and a network that is trained until it fits does not.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from moso.configuration.candidates import Candidate
 from moso.evaluation.matching import matched_recipe
 from moso.evaluation.metrics import measured
 from moso.evidence.layout import piece_name
-from moso.files import clear_away, write_json
+from moso.files import clear_away, read_record, write_record
 from moso.progress import Progress
 from moso.randomness import key
 from moso.run.choosing.held_out import EvidenceWithout, folds, kept_samples, possible_candidates
@@ -69,11 +68,11 @@ class Trial(Piece):
 
     def value(self, job: Job) -> float:
         """Return the metric on the held-out fold, from disk."""
-        return float(json.loads(self.path(job).read_text(encoding="utf-8"))["value"])
+        return float(read_record(self.path(job))["value"])
 
     def updates(self, job: Job) -> int:
         """Return the number of updates that the training took, from disk."""
-        return int(json.loads(self.path(job).read_text(encoding="utf-8"))["updates"])
+        return int(read_record(self.path(job))["updates"])
 
     def perform(self, job: Job, progress: Progress) -> None:
         """Train and measure, unless the result is on disk."""
@@ -83,7 +82,7 @@ class Trial(Piece):
         callbacks = [checkpoints(job, position, "score", self.name), ShowProgress(progress)]
         candidate = find_candidate(job, self.candidate)
         found = tried(job, candidate, self.seed, self.ratio, self.fold, self.draw, callbacks)
-        write_json(self.path(job), asdict(found))
+        write_record(self.path(job), asdict(found))
         clear_away(position.parent)
 
 

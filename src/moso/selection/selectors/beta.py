@@ -8,6 +8,9 @@ highest scores:
     alpha = concentration + 1 - beta
     weight(z) = Beta(p(z); alpha, beta) * score(z)                 drawn without replacement
 
+With `weight = "constant"` the score is left out of the weight and only places the density (through mu); beside the
+draw above, method `dual-constant` tells what the score adds.
+
 At small r the density's mode (alpha - 1) / (alpha + beta - 2) is near mu; as r grows, the mode moves to 1, the easy
 end. Weights must not be negative: if there are negative scores, all scores are shifted so that the lowest is 0.
 O(N log N).
@@ -15,6 +18,8 @@ O(N log N).
 Source: Cho et al., Lightweight Dataset Pruning without Full Training via Example Difficulty and Prediction
 Uncertainty, ICML 2025; the formula and the defaults (15, 4, 10 anchors) are those of the authors' code for CIFAR.
 """
+
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,13 +32,18 @@ from moso.settings import Settings
 
 
 class BetaSettings(Settings):
-    """Settings of `beta`: the shape of the Beta density."""
+    """Settings of `beta`: the shape of the Beta density, and whether scores count beside it."""
+
+    later: ClassVar[frozenset[str]] = frozenset({"weight"})
 
     concentration: float = Field(15.0, gt=0, description="how narrow the density is (the paper's C)")
     exponent: float = Field(
         4.0, gt=0, description="how late it moves to easy samples as more is removed (the paper's c_D)"
     )
     anchors: int = Field(10, ge=1, description="highest scores whose mean probability places the density")
+    weight: Literal["score", "constant"] = Field(
+        "score", description="what multiplies the density: the score, or nothing"
+    )
 
 
 def beta(problem: Problem, settings: BetaSettings) -> NDArray[np.int64]:
@@ -44,7 +54,9 @@ def beta(problem: Problem, settings: BetaSettings) -> NDArray[np.int64]:
     anchor = float(problem.probability[best_first(scores)[: settings.anchors]].mean())
     shape = beta_parameters(anchor, problem.ratio, settings)
     with np.errstate(divide="ignore"):  # weight 0 has the logarithm -inf, which is drawn last
-        log_weights = log_density(problem.probability, *shape) + np.log(scores - min(0.0, float(scores.min())))
+        log_weights = log_density(problem.probability, *shape)
+        if settings.weight == "score":
+            log_weights += np.log(scores - min(0.0, float(scores.min())))
     return weighted_order(log_weights, problem.keys, problem.seed, "beta")[: problem.budget]
 
 

@@ -25,9 +25,8 @@ from pydantic import Field
 from scipy.sparse import csr_array
 
 from moso.selection.blocks import blocks
-from moso.selection.feature_rows import Features
-from moso.selection.neighbours import nearest
 from moso.selection.problem import Problem
+from moso.selection.similarity import likeness_matrix
 from moso.settings import Settings
 
 
@@ -53,13 +52,6 @@ def infomax(problem: Problem, settings: InfoMaxSettings) -> NDArray[np.int64]:
         gains = climb(worth[where], likeness, part.budget, settings.weight, settings.iterations)
         kept.append(where[np.argsort(-gains, kind="stable")[: part.budget]])
     return np.concatenate(kept)
-
-
-def likeness_matrix(features: Features, neighbours: int) -> csr_array:
-    """Return the sparse matrix K: one row per sample, with the cosines of its `neighbours` nearest samples."""
-    where, cosines = nearest(features, neighbours, "cosine")
-    count, each = where.shape
-    return csr_array((cosines.ravel(), where.ravel(), np.arange(count + 1) * each), shape=(count, count))
 
 
 def climb(

@@ -1,6 +1,7 @@
 """One whole update of a recipe as a function: gradient clipping, then the optimiser's rule."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import torch
 
@@ -9,6 +10,7 @@ from moso.training.optimizers.rule import Settings, TensorList
 
 Tensors = dict[str, torch.Tensor]
 Slots = dict[str, Tensors]
+NO_FACTORS: Mapping[str, float] = MappingProxyType({})
 _CLIP_EPSILON = 1e-6  # as in torch.nn.utils.clip_grad_norm_
 _CACHED = 2**16  # elements per group of parameters, so that a group fits the CPU's cache
 
@@ -22,6 +24,7 @@ def descend(
     slots: Mapping[str, Mapping[str, torch.Tensor]],
     *,
     copies: bool = False,
+    factors: Mapping[str, float] = NO_FACTORS,
 ) -> tuple[Tensors, Slots]:
     """Return parameters and slots after one update.
 
@@ -36,6 +39,7 @@ def descend(
         gradients: Gradients by name; parameters without one do not move.
         slots: `{slot: {parameter: tensor}}`; a missing tensor is zero.
         copies: Whether the first dimension of every tensor numbers copies of a network, each clipped by its own norm.
+        factors: What the rate is multiplied by, per parameter; 1 for a parameter that is not named.
 
     Returns:
         Parameters and slots of the parameters that have a gradient.
@@ -51,11 +55,11 @@ def descend(
     clipped = clip(gradients, settings.clip_norm, copies)
     moved: Tensors = {}
     later: Slots = {slot: {} for slot in kept}
-    for (count, _), names in _groups(clipped, counts).items():
+    for (count, factor, _), names in _groups(clipped, counts, factors).items():
         given = [parameters[name] for name in names]
         held = {slot: _real([_slot(slots, slot, name, parameters) for name in names]) for slot in kept}
         along = _real([clipped[name] for name in names])
-        after, written = rule.update(settings, rate, count + 1, _real(given), along, held)
+        after, written = rule.update(settings, rate * factor, count + 1, _real(given), along, held)
         moved |= zip(names, _like(given, after), strict=True)
         for slot in kept:
             later[slot] |= zip(names, _like(given, written[slot]), strict=True)
@@ -85,12 +89,14 @@ def clip(gradients: Mapping[str, torch.Tensor], limit: float | None, copies: boo
     return {name: value * factor.view(-1, *[1] * (value.ndim - 1)) for name, value in gradients.items()}
 
 
-def _groups(gradients: Tensors, counts: Mapping[str, int]) -> dict[tuple[int, int], list[str]]:
-    """Group the names of parameters that are updated together: of one count and, on a CPU, few enough for its cache."""
-    found: dict[tuple[int, int], list[str]] = {}
+def _groups(
+    gradients: Tensors, counts: Mapping[str, int], factors: Mapping[str, float]
+) -> dict[tuple[int, float, int], list[str]]:
+    """Group the names of parameters that are updated together: of one count, one rate and, on a CPU, few enough."""
+    found: dict[tuple[int, float, int], list[str]] = {}
     before = 0
     for name, gradient in gradients.items():
-        found.setdefault((counts.get(name, 0), before // _CACHED), []).append(name)
+        found.setdefault((counts.get(name, 0), factors.get(name, 1.0), before // _CACHED), []).append(name)
         before += gradient.numel() if gradient.device.type == "cpu" else 0
     return found
 

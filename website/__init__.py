@@ -1,0 +1,1 @@
+"""What builds the documentation site out of `docs/`, the README and the package itself."""

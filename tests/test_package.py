@@ -23,7 +23,7 @@ TRY = [
 
 def test_lower_bounds_are_the_versions_that_test_oldest_runs():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = [name for name in project["optional-dependencies"] if name not in ("test", "bench", *INTEGRATIONS)]
+    extras = [name for name in project["optional-dependencies"] if name not in ("test", "bench", "docs", *INTEGRATIONS)]
     asked = [*project["dependencies"], *(one for name in extras for one in project["optional-dependencies"][name])]
     lines = (ROOT / "constraints-oldest.txt").read_text().partition("\n\n")[0].splitlines()
     tested = [line.replace("==", ">=") for line in lines if not line.startswith("#")]
@@ -49,6 +49,8 @@ def test_both_hold_what_they_should(built):
         "moso/training/recipes/digits.toml",
         "moso/report/page/assets/page.js",
         "moso/api/pruning.py",
+        "moso/data/sources/demo_data/features.npz",
+        "moso/data/sources/demo_data/PROVENANCE.md",
     ):
         assert name in names
     assert not any(name.startswith("tests") for name in names)
@@ -62,7 +64,13 @@ def test_both_hold_what_they_should(built):
         "tests/conftest.py",
         "examples/with_transformers.py",
         "LICENSE",
+        "CITATION.cff",
+        "mkdocs.yml",
+        "docs/guide/index.md",
+        "website/hooks.py",
     } <= inside
+    assert not any(name.startswith("docs/results") for name in inside)
+    assert sdist.stat().st_size < 8e6
 
 
 def test_the_wheel_runs_from_elsewhere(built, tmp_path):

@@ -18,7 +18,7 @@ def command_pages() -> dict[str, str]:
         own = click.Context(command, parent=context, info_name=verb)
         parts = [f"# moso {verb}", _words(command.help or entry.summary), f"    {entry.example}", _usage(command, own)]
         for heading, rows in described_flags(command, own).items():
-            parts += [f"## {heading}", "| | |\n| --- | --- |\n" + "\n".join(_row(*row) for row in rows)]
+            parts += [f"## {heading}", "| name | meaning |\n| --- | --- |\n" + "\n".join(_row(*row) for row in rows)]
         pages[f"reference/commands/{verb}.md"] = "\n\n".join(parts) + "\n"
     return pages
 

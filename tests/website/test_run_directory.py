@@ -20,7 +20,9 @@ PLACEHOLDERS = {
     **dict.fromkeys(("NAME", "COLUMN", "PLOT", "WRITER", "OTHER"), r"[\w.-]+"),
     "FILE": r".+",
 }
-SMALL = "--model mlp-w8 --recipe quick --epochs 2 --partitions 3 --time-steps 2 --seeds 2 --ratio 0.5 --workers 1 --quiet"
+SMALL = (
+    "--model mlp-w8 --recipe quick --epochs 2 --partitions 3 --time-steps 2 --seeds 2 --ratio 0.5 --workers 1 --quiet"
+)
 METHODS = ("moso-rank", "aum", "el2n", "grand", "moderate", "entropy", "ssp", "opt", "moso-adjoint", "moso-cross")
 
 

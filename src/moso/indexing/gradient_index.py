@@ -23,7 +23,8 @@ from moso.evidence import Trajectory, TrajectoryPoint
 from moso.evidence.estimators import Load
 from moso.evidence.measure import ParameterFilter, check_finite_state, moving_parameters, prepared
 from moso.evidence.network_names import as_network
-from moso.evidence.trajectory import point_path, write_state
+from moso.evidence.state_files import write_state
+from moso.evidence.trajectory import point_path
 from moso.gradients import Loss, Point, Risk, cross_entropy, risk_gradient
 from moso.gradients.estimates.hashed import (
     HashedProjection,

@@ -30,6 +30,9 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
                 "errors",
                 "ssp-and-opt",
                 "text-and-regression",
+                "language-models",
+                "optimizer-aware",
+                "index-of-gradients",
                 "integrations",
                 "report",
             )

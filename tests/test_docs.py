@@ -33,6 +33,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
                 "text-and-regression",
                 "integrations",
                 "report",
+                "weights",
                 "how-to/from-cleanlab",
                 "how-to/from-deepcore",
                 "how-to/from-scripts",

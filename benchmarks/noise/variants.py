@@ -8,8 +8,8 @@
     forward, kept by moso-cross     moso-cross's choice, retrained under that loss
 
 The gradient of a sample is the outer product of its residual `e` and its row, `e = p - one-hot`; under the corrected
-loss `e = p - q`, with `q_j` proportional to `p_j T_jy`, the posterior of the right class. Surrogates, and the retrainings
-of all variants, are trained side by side as one stack of heads.
+loss `e = p - q`, with `q_j` proportional to `p_j T_jy`, the posterior of the right class. Surrogates, and the
+retrainings of all variants, are trained side by side as one stack of heads.
 """
 
 from collections.abc import Iterator
@@ -231,7 +231,12 @@ def measured(
     (weight, bias), _ = trained(torch.stack([rows[one] for one in stack]), answers, RETRAINING, seed + 1_000, losses)
     right = ((test[0] @ weight.transpose(1, 2) + bias[:, None]).argmax(-1) == test[1]).double().mean(1)
     for number, (name, chosen) in enumerate(kept.items()):
-        line: dict[str, object] = {"noise": noise.name, "seed": seed, "method": name, "value": 100 * float(right[number])}
+        line: dict[str, object] = {
+            "noise": noise.name,
+            "seed": seed,
+            "method": name,
+            "value": 100 * float(right[number]),
+        }
         line["wrong_kept"] = float(problem.wrong[chosen].mean())
         if name in found and name != "random":
             line["auroc"] = auroc(-found[name], problem.wrong)

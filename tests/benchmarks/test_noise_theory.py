@@ -46,9 +46,7 @@ def test_a_score_is_the_rise_of_the_labels_logit_less_the_mean_predicted_rise():
     logits, rise = torch.func.jvp(
         lambda given: torch.func.functional_call(model, given, (rows,)), (parameters,), (direction,)
     )
-    expected = [
-        mean @ gradient(model, rows[[one]], F.one_hot(labels[[one]], 4).double()) for one in range(len(rows))
-    ]
+    expected = [mean @ gradient(model, rows[[one]], F.one_hot(labels[[one]], 4).double()) for one in range(len(rows))]
     found = rise[range(9), labels] - (torch.softmax(logits, 1) * rise).sum(1)
     torch.testing.assert_close(found, torch.stack(expected), rtol=1e-10, atol=1e-12)
 

@@ -27,7 +27,7 @@ def sections(name):
 
 
 def settings_text(name):
-    """The table of settings as a page has it: those of the score, then those of the selector as the method sets them."""
+    """The table of settings as a page has it: the score's, then the selector's with the method's values."""
     method, rows = find_method(name), []
     for owner, fixed in ((method.find_score(), {}), (method.find_selector(), method.settings)):
         for option in [] if owner is None else owner.options():

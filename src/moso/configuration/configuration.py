@@ -6,7 +6,6 @@
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,13 +34,13 @@ from moso.errors import unknown_name
 from moso.evaluation.baselines import BASELINES, FEWER_STEPS
 from moso.evidence.estimators import IN_RUN
 from moso.evidence_kinds.registry import about_classes, needed_kinds
-from moso.methods import Method, find_method, methods
+from moso.methods import Method, find_method, methods, out_of_sample_names
 from moso.methods.auto import AUTO, CHOSEN
 from moso.models import Start
 from moso.scores import Score
 from moso.selection import Selector, check_ratio
 from moso.selection.share import parse_share
-from moso.tasks import find_task
+from moso.tasks import Unlabelled, find_task
 from moso.training.in_run import check_in_run
 from moso.training.recipe import TrainingRecipe, load_recipe, written_recipe
 
@@ -154,7 +153,9 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
         if every:
             configuration = configuration.model_copy(update={"methods": configuration.possible_methods()})
         if shortcuts.get("out_of_sample"):
-            configuration = configuration.model_copy(update={"methods": _unseen(configuration.methods, every)})
+            configuration = configuration.model_copy(
+                update={"methods": out_of_sample_names(configuration.methods, every)}
+            )
         configuration.check()
         return configuration
 
@@ -400,22 +401,6 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise errors.FileUnreadable(f"{path} cannot be read as TOML: {problem}") from problem
 
 
-def _unseen(names: Iterable[str], every: bool) -> tuple[str, ...]:
-    """Return the out-of-sample forms of methods; random selection stays, and of `all`, those without one are left out.
-
-    Raises:
-        MosoError: ``method-impossible`` if a method has none.
-    """
-    found = []
-    for name in names:
-        score = find_method(name).find_score()
-        if name == "random":
-            found.append(name)
-        elif not every or (score is not None and score.unseen is not None):
-            found.append(find_method(name).out_of_sample().name)
-    return tuple(found)
-
-
 def _settle_task(values: dict[str, Any], dataset: str) -> None:
     """Fill in the task and whether samples have classes; for data in memory, the caller decides.
 
@@ -424,7 +409,7 @@ def _settle_task(values: dict[str, Any], dataset: str) -> None:
     if "classless" in values:
         values["by_class"] = not values.pop("classless")
     if dataset == CUSTOM:
-        values["task"] = CUSTOM
+        values["task"] = Unlabelled.name if values.get("task") == Unlabelled.name else CUSTOM
     else:
         task = find_task(str(values["task"])) if "task" in values else expected_task(dataset)
         values |= {"task": task.name, "by_class": task.by_class}

@@ -7,6 +7,7 @@ from moso.data.sources.registry import has_vectors
 from moso.evidence_kinds.label_free_embedding import INPUTS
 from moso.evidence_kinds.registry import needed_kinds
 from moso.methods import methods
+from moso.methods.auto import AUTO
 from moso.tasks import Unlabelled
 
 if TYPE_CHECKING:
@@ -49,9 +50,9 @@ def label_problem(configuration: "Configuration", choice: ResolvedMethod) -> str
         configuration: The settings of the run.
         choice: A method with its selector.
     """
-    if configuration.task != Unlabelled.name or is_label_free(choice):
+    if configuration.task != Unlabelled.name or (choice.method != AUTO and is_label_free(choice)):
         return None
-    others = ", ".join(name for name in methods() if is_label_free(configuration.choice(name)))
+    others = ", ".join(name for name in methods() if name != AUTO and is_label_free(configuration.choice(name)))
     return (
         f"method {choice.method!r} with selector {choice.selector.name!r} needs labels, and the data has none; "
         f"without labels there are: {others}"

@@ -151,7 +151,10 @@ def _read(file: Path, key: str | None, classes: Sequence[str]) -> tuple[Array, A
         # An array of Python objects would have to be unpickled, which numpy refuses with a ValueError.
         raise errors.FileUnreadable(f"label file {file} cannot be read: {problem}") from problem
     values = table[_choose(file, [name for name in table if name != "id"], key, "column")]
-    return _array(values), _array(table["id"]) if "id" in table else None
+    try:
+        return _array(values), _array(table["id"]) if "id" in table else None
+    except (TypeError, ValueError) as problem:
+        raise errors.LabelInvalid(f"label file {file} holds neither numbers nor texts ({problem})") from problem
 
 
 def _read_numpy(file: Path, key: str | None) -> Array:
@@ -159,9 +162,9 @@ def _read_numpy(file: Path, key: str | None) -> Array:
         if key is not None:
             raise errors.ColumnMissing(f"label file {file} is one array and has no key {key!r}")
         return np.array(read_npy(file, "labels"))
+    if not zipfile.is_zipfile(file):
+        raise errors.FileUnreadable(f"label file {file} is no archive of arrays, which .npz stands for")
     with file.open("rb") as stream, np.load(stream, allow_pickle=False) as loaded:
-        if isinstance(loaded, np.ndarray):
-            raise errors.FileUnreadable(f"label file {file} is one array and no archive of arrays; call it .npy")
         array: Array = loaded[_choose(file, list(loaded.files), key, "array")]
         return array
 

@@ -107,6 +107,30 @@ def check_regular(path: Path) -> None:
         )
 
 
+def is_there(name: str) -> bool:
+    """Return whether a text that may be a path leads to a file or folder.
+
+    Example:
+        >>> is_there("."), is_there(""), is_there("a" * 5000)
+        (True, False, False)
+    """
+    return bool(name) and may_be_path(name) and Path(name).exists()
+
+
+def may_be_path(name: str) -> bool:
+    """Return whether a system could have a file of this name: it is encoded, not too long, and holds no NUL.
+
+    Example:
+        >>> may_be_path("photos"), may_be_path("a" * 5000), may_be_path("a" + chr(0))
+        (True, False, False)
+    """
+    try:
+        whole = os.fsencode(name)
+    except UnicodeEncodeError:
+        return False
+    return b"\0" not in whole and len(whole) < 4096 and all(len(part) < 256 for part in whole.split(b"/"))
+
+
 def read_text(path: Path) -> str:
     """Read a text file in UTF-8, with or without a byte order mark.
 

@@ -162,9 +162,9 @@ def read_shards(
         try:
             units = arrays.read(path)
             lengths = np.load(_lengths_path(path), allow_pickle=False)
-        except (ValueError, OSError, EOFError) as problem:
+        except (errors.FileUnreadable, ValueError, OSError, EOFError) as problem:
             raise errors.FileUnreadable(
-                f"{path} of the index is damaged: {problem}; remove it and build again"
+                f"the index is damaged ({problem}); remove that file and build again"
             ) from problem
         if units.shape != (stop - start, what.numbers) or lengths.shape != (stop - start,):
             raise errors.FileUnreadable(

@@ -22,6 +22,7 @@ from moso.data.sources import (
     text,
 )
 from moso.data.sources.source import Opened, Request, Source
+from moso.data.user_files import is_there, may_be_path
 from moso.errors import unknown_name
 from moso.registry import Registry
 from moso.tasks import TASKS, Classification, LanguageModelling, Regression, Task, Unlabelled
@@ -76,11 +77,11 @@ def open_source(name: str, resize: int | None, memory_limit: int, task: str = ""
             raise errors.SettingsConflict(
                 f"task {task!r} is for texts, and {name} holds none that it reads; give text:FILE, or leave --task out"
             )
-        train, test = source.open(Request(location, resize, memory_limit, task))
+        train, test = _opened(source, Request(location, resize, memory_limit, task))
         if task and train.task.name != task:
             raise errors.SettingsConflict(f"{name} is for task {train.task.name!r}, not {task!r}; leave --task out")
         return train, test
-    if name and Path(name).exists():
+    if is_there(name):
         suffix = Path(name).suffix.lower()
         kind = {".parquet": "parquet", **dict.fromkeys((".txt", ".tsv", ".csv", ".jsonl"), "text")}.get(
             suffix, "folder"
@@ -89,9 +90,27 @@ def open_source(name: str, resize: int | None, memory_limit: int, task: str = ""
     raise unknown_name("data set", name, [source.usage for source in SOURCES.all().values()])
 
 
+def _opened(source: Source, request: Request) -> Opened:
+    """Open a source.
+
+    Raises:
+        DatasetNameInvalid: Its location can be no path.
+        FileUnreadable: The system refuses to open it.
+    """
+    location = request.location
+    if not may_be_path(location.partition("?")[0]):
+        raise errors.DatasetNameInvalid(f"{location[:80]!r} can be no path; check the name of the data set")
+    try:
+        return source.open(request)
+    except OSError as problem:
+        raise errors.FileUnreadable(
+            f"{source.name}:{location} cannot be opened: {problem.strerror or problem}"
+        ) from problem
+
+
 def _unlabelled(source: Source, request: Request) -> StoredSamples:
     """Return the training split without its answers, if it has any."""
-    train, _ = source.open(request)
+    train, _ = _opened(source, request)
     return replace(train, task=Unlabelled(), targets=unread(len(train)))
 
 

@@ -23,6 +23,7 @@ from moso.batch import Batch
 from moso.gradients.estimates.sketch import PIECE, formed_parts
 from moso.gradients.fitting import Fitting
 from moso.gradients.layers import Call
+from moso.gradients.layers.embedding import embedding
 from moso.gradients.losses import batch_length, to_device
 from moso.gradients.plan import Plan
 from moso.gradients.point import Batches, Point, Tensors, evaluation_mode
@@ -138,6 +139,14 @@ def hashed_sketches(
             yield from fitting.pieces(batch, lambda piece: _sketched(point, plan, projections, piece))  # noqa: B023
 
 
+def _add_rows(total: torch.Tensor, projection: HashedProjection, a: torch.Tensor, b: torch.Tensor) -> None:
+    """Add the gradient of an embedding: only the rows that a sample looked up are not zero."""
+    width = b.shape[-1]
+    places = projection.buckets.view(-1, width)[a]
+    values = b if projection.signs is None else b * projection.signs.view(-1, width)[a].to(b)
+    total.scatter_add_(1, places.flatten(1), values.flatten(1).to(total))
+
+
 def sketch_of(direction: Tensors, projections: Mapping[str, HashedProjection]) -> torch.Tensor:
     """Return the sketch ``[numbers]`` of one gradient by parameter name."""
     return torch.stack([one.of_gradients(direction[name][None])[0] for name, one in projections.items()]).sum(0)
@@ -150,6 +159,10 @@ def _sketched(point: Point, plan: Plan, projections: Mapping[str, HashedProjecti
     spread = spread_out(point, plan, count)
 
     def visit(call: Call, b: torch.Tensor) -> None:
+        weight = call.places.get("weight")
+        if call.operation is embedding and weight is not None and weight.tensor is None:
+            _add_rows(total, projections[weight.name], *call.operation.split(call, b))
+            return
         for _, part in formed_parts(call, b, projections, leaves):
             total.add_(part)
 

@@ -1,6 +1,5 @@
 """A finished run that tests of the page share, and a real browser where there is one."""
 
-
 import pytest
 from report_runs import run_to
 

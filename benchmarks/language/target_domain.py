@@ -23,6 +23,7 @@ from scipy.stats import t
 from torch import nn
 
 import moso
+from moso.data.tokenizer import tokens
 from moso.files import write_json
 from moso.models.gpt import Decoder
 from moso.randomness import generator, seeded
@@ -65,7 +66,9 @@ def _passages() -> Iterator[list[str]]:
             raw = path.read_bytes()
             text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8", "ignore")
             words = text.split()
-            yield from (words[start : start + 18] for start in range(0, min(len(words) - 18, 180), 18))
+            for start in range(0, min(len(words) - 18, 180), 18):
+                if len(tokens(" ".join(words[start : start + 18]))) <= 40:  # no rulers of dashes
+                    yield words[start : start + 18]
 
 
 def trained(
@@ -111,6 +114,7 @@ def mean_loss(model: nn.Module, data: moso.SequenceData) -> float:
 
 def one_seed(seed: int, trec: Path) -> dict[str, dict[str, float]]:
     """Return shares and losses of every method for one seed."""
+    torch.set_num_threads(1)
     draw = generator(seed, "domains")
     every = [questions(trec), documentation(POOL * 3)]
     own, other = ([records[one] for one in draw.permutation(len(records))] for records in every)
@@ -166,6 +170,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trec", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--out", type=Path, default=OUT)
     given = parser.parse_args()
     torch.set_num_threads(1)

@@ -32,9 +32,7 @@ def test_the_lock_has_the_tested_versions_and_a_hash_of_every_file():
     other = [name for name, entry in locked.items() if name in plain and f"=={plain[name]} " not in f"{entry} "]
     assert not other, "constraints.txt has changed: make lock"
     asked = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    assert {re.match(r"[A-Za-z0-9._-]+", one)[0] for one in asked} <= set(locked), (
-        "pyproject.toml has changed: make lock"
-    )
+    assert {re.match(r"[A-Za-z0-9._-]+", one)[0] for one in asked} <= set(locked), "pyproject.toml changed: make lock"
 
 
 def test_lower_bounds_are_the_versions_that_test_oldest_runs():

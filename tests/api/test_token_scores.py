@@ -1,4 +1,4 @@
-"""Laws of per-token scores: they sum to the sample's, and each is the gradient of its token's loss along the direction."""
+"""Laws of per-token scores: they sum to the sample's, and each is the product with its own token's gradient."""
 
 import numpy as np
 import pytest

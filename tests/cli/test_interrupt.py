@@ -21,7 +21,7 @@ def test_ctrl_c_is_one_line_and_the_same_command_goes_on(tmp_path):
     while not list(out.glob("trajectory/*/step-*")) and begun.poll() is None:
         time.sleep(0.02)
     os.killpg(begun.pid, signal.SIGINT)  # what a terminal does
-    _, said = begun.communicate(timeout=60)
+    _, said = begun.communicate(timeout=900)
     assert begun.returncode == 130
     assert said.strip().splitlines()[-1] == "moso: stopped; the same command resumes where it stopped"
     assert "Traceback" not in said
@@ -45,7 +45,7 @@ def begun(tmp_path, *more):
 def test_a_signal_to_the_leading_process_alone_does_not_wait_for_pieces(tmp_path):
     out, process = begun(tmp_path)
     os.kill(process.pid, signal.SIGINT)
-    _, said = process.communicate(timeout=300)
+    _, said = process.communicate(timeout=900)
     assert process.returncode == 130
     assert "Traceback" not in said
     assert not list(out.glob("state/part-*/history.json"))  # no piece was finished first
@@ -55,7 +55,7 @@ def test_a_signal_to_the_leading_process_alone_does_not_wait_for_pieces(tmp_path
 def test_a_directory_that_is_removed_under_a_run_is_not_made_again(tmp_path):
     out, process = begun(tmp_path)
     out.rename(tmp_path / "moved")
-    _, said = process.communicate(timeout=300)
+    _, said = process.communicate(timeout=900)
     assert process.returncode == 2
     assert "Traceback" not in said
     assert not out.exists()

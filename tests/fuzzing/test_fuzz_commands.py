@@ -114,7 +114,7 @@ PATHS = st.builds(
 @given(PATHS, TEXTS | st.sampled_from(["127.0.0.1", "[", "[::1]:x", "localhost:99999"]), st.binary(max_size=20))
 def test_requests(capfd, server, path, host, tail):
     head = f"GET {as_flag(path).replace(' ', '')} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as browser:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=600) as browser:
         browser.sendall(head.encode("utf-8", "replace") + tail)
         browser.shutdown(socket.SHUT_WR)
         reply = b""

@@ -1,4 +1,4 @@
-"""Laws of the index of gradients: products are those of exact gradients up to a stated error, files resume and refuse."""
+"""Laws of the index of gradients: products of gradients up to a stated error, files that resume or are refused."""
 
 import json
 
@@ -142,7 +142,7 @@ def test_damaged_and_foreign_files_are_refused_in_one_sentence(problem, tmp_path
         index.query(model, {})
     with refusal("setting-invalid", "angle"):
         index.query(model, targets(data), similarity="angle")
-    [shard] = [path for path in tmp_path.rglob("00000.npy")]
+    [shard] = list(tmp_path.rglob("00000.npy"))
     shard.write_bytes(shard.read_bytes()[:100])
     with refusal("file-unreadable", "build"):
         index.query(model, targets(data))

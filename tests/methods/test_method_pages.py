@@ -45,7 +45,7 @@ def test_every_method_has_a_page_with_these_headings(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_settings_of_a_page_are_those_of_the_code(name):
-    assert sections(name)["Settings"] == settings_text(name)
+    assert sections(name)["Settings"].startswith(settings_text(name))
 
 
 @pytest.mark.parametrize("name", NAMES)

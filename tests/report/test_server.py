@@ -29,7 +29,7 @@ def served(run, host="127.0.0.1", other=None):
 
 
 def ask(server, path, method="GET", **headers):
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=300)
     given = {"Host": f"127.0.0.1:{server.port}", **{name.replace("_", "-"): value for name, value in headers.items()}}
     connection.request(method, path, headers=given)
     reply = connection.getresponse()

@@ -109,6 +109,12 @@ VERBS: dict[str, Verb] = {
         "List samples whose label is probably wrong.",
         "moso suspects runs/digits --top 50",
     ),
+    "tokens": Verb(
+        _AFTER,
+        "tokens:tokens",
+        "Show which tokens of a language model's samples pull.",
+        "moso tokens runs/chat --sample 12 --sample 40",
+    ),
     "index": Verb(
         _AFTER,
         "index:index",

@@ -17,7 +17,6 @@ from moso import errors
 from moso.configuration.candidates import LEAST_PARTITIONS, undecided
 from moso.configuration.device import resolve_device
 from moso.configuration.fields import (
-    CUSTOM,
     FORMAT,
     DataFields,
     NetworkFields,
@@ -26,10 +25,9 @@ from moso.configuration.fields import (
     ScoringFields,
     SelectionFields,
 )
-from moso.configuration.label_free import label_problem, settle_features
+from moso.configuration.label_free import label_problem, settle_features, settle_task
 from moso.configuration.network_settings import check_networks, fitting_networks, retraining_recipe
 from moso.configuration.resolved_method import ResolvedMethod, all_needs, read_settings, resolve_method
-from moso.data.sources.registry import expected_task
 from moso.errors import unknown_name
 from moso.evaluation.baselines import BASELINES, FEWER_STEPS
 from moso.evidence.estimators import IN_RUN
@@ -40,7 +38,6 @@ from moso.models import Start
 from moso.scores import Score
 from moso.selection import Selector, check_ratio
 from moso.selection.share import parse_share
-from moso.tasks import Unlabelled, find_task
 from moso.training.in_run import check_in_run
 from moso.training.recipe import TrainingRecipe, load_recipe, written_recipe
 
@@ -113,7 +110,7 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
             values = {"view": "evaluation", "methods": ["moso", "moso-standardised", "moso-rank"], **values}
         shortcuts = {name: values.pop(name) for name in _SHORTCUTS if name in values}
         dataset = str(values.get("dataset", "digits"))
-        _settle_task(values, dataset)
+        settle_task(values, dataset)
         model, recipe = fitting_networks(values, dataset)
         values.setdefault("model", model)
         settle_features(values, dataset)
@@ -399,17 +396,3 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as problem:
         raise errors.FileUnreadable(f"{path} cannot be read as TOML: {problem}") from problem
-
-
-def _settle_task(values: dict[str, Any], dataset: str) -> None:
-    """Fill in the task and whether samples have classes; for data in memory, the caller decides.
-
-    Files written before tasks had names contain `classless`.
-    """
-    if "classless" in values:
-        values["by_class"] = not values.pop("classless")
-    if dataset == CUSTOM:
-        values["task"] = Unlabelled.name if values.get("task") == Unlabelled.name else CUSTOM
-    else:
-        task = find_task(str(values["task"])) if "task" in values else expected_task(dataset)
-        values |= {"task": task.name, "by_class": task.by_class}

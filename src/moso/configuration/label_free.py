@@ -2,13 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
+from moso.configuration.fields import CUSTOM
 from moso.configuration.resolved_method import ResolvedMethod
-from moso.data.sources.registry import has_vectors
+from moso.data.sources.registry import expected_task, has_vectors
 from moso.evidence_kinds.label_free_embedding import INPUTS
 from moso.evidence_kinds.registry import needed_kinds
 from moso.methods import methods
 from moso.methods.auto import AUTO
-from moso.tasks import Unlabelled
+from moso.tasks import Unlabelled, find_task
 
 if TYPE_CHECKING:
     from moso.configuration.configuration import Configuration
@@ -57,3 +58,17 @@ def label_problem(configuration: "Configuration", choice: ResolvedMethod) -> str
         f"method {choice.method!r} with selector {choice.selector.name!r} needs labels, and the data has none; "
         f"without labels there are: {others}"
     )
+
+
+def settle_task(values: dict[str, Any], dataset: str) -> None:
+    """Fill in the task and whether samples have classes; for data in memory, the caller decides.
+
+    Files written before tasks had names contain `classless`.
+    """
+    if "classless" in values:
+        values["by_class"] = not values.pop("classless")
+    if dataset == CUSTOM:
+        values["task"] = Unlabelled.name if values.get("task") == Unlabelled.name else CUSTOM
+    else:
+        task = find_task(str(values["task"])) if "task" in values else expected_task(dataset)
+        values |= {"task": task.name, "by_class": task.by_class}

@@ -2,9 +2,9 @@
 
     score(z) = T/N 1/K sum_k eta_k  s(grad R(w_k)) . s(g_z(w_k))
 
-which is what `moso.score(..., risk=R)` computes exactly, with `s` a random projection (`gradients/estimates/hashed.py`).
-Building takes one pass of per-sample gradients per time step; a query takes the gradient of the target at every time
-step and one product with what is on disk.
+which is what `moso.score(..., risk=R)` computes exactly, with `s` a random projection
+(`gradients/estimates/hashed.py`). Building takes one pass of per-sample gradients per time step; a query takes the
+gradient of the target at every time step and one product with what is on disk.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -61,7 +61,7 @@ class TransformersCoder:
         return ids, predicted
 
     def _rendered(self, document: Document) -> tuple[Piece, ...]:
-        """Return messages as the chat template writes them: what an assistant's turn adds to its prompt is predicted."""
+        """Return messages as the chat template writes them; what a turn of the assistant adds is predicted."""
         messages = [{"role": role, "content": content} for role, content in document.messages]
         pieces, written = list[Piece](), ""
         for number, message in enumerate(messages, 1):

@@ -205,8 +205,8 @@ def _number(record: Record, column: str) -> float:
 SOURCE = Source(
     "text:PATH",
     "texts with labels: a .tsv, .csv, .jsonl or .parquet with columns text and label, TREC's questions (.txt), or a "
-    "folder with train.* and test.*; options ?text=COLUMN&label=COLUMN, or ?target=COLUMN for a number to predict; with "
-    "--task causal-lm: messages, prompt and completion, or text",
+    "folder with train.* and test.*; options ?text=COLUMN&label=COLUMN, or ?target=COLUMN for a number to predict; "
+    "with --task causal-lm: messages, prompt and completion, or text",
     open_text,
     fits=("bag", "text"),
     pictures=False,

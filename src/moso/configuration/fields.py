@@ -32,7 +32,9 @@ class DataFields(BaseModel):
         6.0, ge=0, description="GiB of decoded images held in memory; beyond that, images stay encoded"
     )
     test_share: float = Field(0.2, gt=0, lt=1, description="share held out for testing if the data has no test split")
-    task: str = Field("classification", description="what is learned: classification, regression or multi-label")
+    task: str = Field(
+        "classification", description="what is learned: classification, regression, multi-label or contrastive"
+    )
     by_class: bool = Field(True, description="whether samples have classes, so that selections can be balanced")
 
 

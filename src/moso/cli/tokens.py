@@ -35,9 +35,7 @@ def tokens(
     assert coder is not None
     c, found = opened.configuration, []
     if c.risk != "train":
-        raise errors.SettingsConflict(
-            "this run judges samples by another risk; use moso.token_scores(risk=...) with it"
-        )
+        raise errors.SettingsConflict("this run judges samples by another risk; use moso.token_scores(risk=...)")
     for one in sample:
         if one not in ids:
             raise errors.SampleUnknown(f"{run} has no training sample {one}")

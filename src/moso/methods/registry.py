@@ -220,7 +220,7 @@ _OPTIMISATION = (
         "one step of training on what is kept reduces the loss of the data most",
         source="Killamsetty et al., AAAI 2021; with the training loss, last layer, at the end of training",
         family="optimisation",
-        when="clean labels; wrong ones judge, too, and so stay",
+        when="to compare; chosen once, at the end of training, it is below random selection on our features",
     ),
     Method(
         "badge",

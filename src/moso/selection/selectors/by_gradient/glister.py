@@ -13,7 +13,7 @@ and their gradient are exact.
   the source allows. Held-out data (`--validation-share`) is not asked, and test data never.
 - eta = `rate` C / (k m), for k kept samples of C classes and m the mean of |h|^2: if all k are taken, the mean gradient
   of a class moves the logits of a similar sample by about `rate` times its error, whatever the scale of the features.
-  The source's eta is the learning rate.
+  The source's eta is the learning rate; 100 is that of 0.01 for 10,000 kept samples of 100 classes with m = 100.
 - `rounds` updates of w_A, each after an equal part of the budget is taken; k rounds are the plain greedy algorithm.
 - Stochastic greedy: every round looks at a random part of the samples that are left, of size N / rounds log(1 /
   epsilon), so that all rounds together look at N log(1 / epsilon). epsilon = 0 looks at all samples in every round.
@@ -43,8 +43,8 @@ _CHUNK = 4096
 class GlisterSettings(ClassSettings):
     """Settings of `glister`: the step, the rounds, the judging samples, and the part that every round looks at."""
 
-    rate: float = Field(1.0, gt=0, description="length of the step, in errors of a similar sample's logits")
-    rounds: int = Field(15, ge=1, description="updates of the network; as many as are kept is the plain greedy")
+    rate: float = Field(100.0, gt=0, description="length of the step, in errors of a similar sample's logits")
+    rounds: int = Field(100, ge=1, description="updates of the network; as many as are kept is the plain greedy")
     judges: int = Field(10_000, ge=1, description="samples, drawn at random, whose loss is to fall; all if fewer")
     epsilon: float = Field(0.01, ge=0, lt=1, description="stochastic greedy's epsilon; 0 looks at all every round")
 

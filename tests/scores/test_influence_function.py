@@ -15,7 +15,7 @@ from moso import errors
 from moso.adjoint import adjoint_sweep
 from moso.configuration import Configuration
 from moso.data.views import as_view
-from moso.evidence.inverse_hessian import Solver, conjugate_gradients, risk_influences
+from moso.evidence.second_order.inverse_hessian import Solver, conjugate_gradients, risk_influences
 from moso.gradients import SampleRisk, cross_entropy
 from moso.run.job import Job
 from moso.scores import find_score
@@ -70,7 +70,7 @@ def explicit(model, added, risk=EVERYTHING):
 
 
 def by_factors(monkeypatch):
-    monkeypatch.setattr("moso.evidence.inverse_hessian.FORMED", 0)
+    monkeypatch.setattr("moso.evidence.second_order.inverse_hessian.FORMED", 0)
 
 
 WAYS = {

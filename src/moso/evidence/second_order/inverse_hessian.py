@@ -27,7 +27,7 @@ from torch import nn
 from moso import errors
 from moso.batch import Batch
 from moso.data.views import View, load, split_evenly
-from moso.evidence.curvature import Curvature
+from moso.evidence.second_order.curvature import Curvature
 from moso.gradients import (
     PROBES,
     Factored,

@@ -41,7 +41,7 @@ _HELP = {
     "model": "network of the surrogates (see `moso models`) [default: convnet; bag for texts, mlp-w32 for regression]",
     "retrain_model": "network of the retrainings [default: that of the surrogates]",
     "retrain_recipe": "recipe of the retrainings [default: --recipe; with --prove network one that fits the network]",
-    "task": "what is learned: classification, regression or multi-label [default: as the data says]",
+    "task": "what is learned: classification, regression, multi-label, contrastive [default: as the data says]",
     "recipe": "training recipe: a name, or a TOML file of your own [default: one that fits the data]",
     "class_mix": "mix of classes that is kept: equal (balanced) or as-is (proportional) [default: as-is if the largest "
     "class has more than 1.5 times the samples of the smallest, else equal]",

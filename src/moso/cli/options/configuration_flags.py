@@ -52,7 +52,7 @@ _HELP = {
     "model": "network of the surrogates (see `moso models`) [default: convnet; bag for texts, mlp-w32 for regression]",
     "retrain_model": "network of the retrainings [default: that of the surrogates]",
     "retrain_recipe": "recipe of the retrainings [default: --recipe; with --prove network one that fits the network]",
-    "task": "classification, regression, multi-label, causal-lm or masked-lm [default: as the data says]",
+    "task": "classification, regression, multi-label, contrastive, causal-lm, masked-lm [default: as the data says]",
     "features": "features that samples are compared by: reference (of the network trained on all data) or embedding "
     "[default: embedding without labels and for a linear head on features, else reference]",
     "recipe": "training recipe: a name, or a TOML file of your own [default: one that fits the data]",

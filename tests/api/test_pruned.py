@@ -112,3 +112,17 @@ def test_loading_asks_for_the_same_data(tmp_path, proved):
     assert code_of(lambda: moso.Pruned.load(place, train_set=(rows[::-1].copy(), labels))) == "data-changed"
     assert code_of(lambda: moso.Pruned.load(tmp_path)) == "not-a-run"
     assert code_of(lambda: proved.save(place)) == "output-exists"
+
+
+def test_weights_belong_to_what_is_kept_and_are_saved(tmp_path):
+    draw = np.random.default_rng(0)
+    rows, labels = draw.normal(size=(60, 4)).astype(np.float32), np.arange(60) % 3
+    pruned = moso.prune((rows, labels), keep=20, method="craig", model="mlp-w8", epochs=2, partitions=1, progress=False)
+    assert pruned.weights.shape == (20,)
+    assert pruned.weights.sum() == 60
+    column = pruned.table()["weight"]
+    assert column.drop_null().to_pylist() == pruned.weights.tolist()
+    assert moso.Pruned.load(pruned.save(tmp_path / "saved")).weights.tolist() == pruned.weights.tolist()
+    plain = moso.prune((rows, labels), keep=20, method="random", model="mlp-w8", epochs=2, progress=False)
+    assert plain.weights is None
+    assert "weight" not in plain.table().column_names

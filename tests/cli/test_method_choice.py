@@ -238,7 +238,7 @@ def test_tables_of_ones_own_must_fit_the_data(refused, run, tmp_path):
     assert "has no score for sample" in refused(*own("short.parquet"))
     assert "has 2 columns of numbers" in refused(*own("two.parquet"))
     assert "is not an .npy, .parquet or .csv file" in refused(*own("notes.md"))
-    assert "cannot be read" in refused(*own("gone.npy"))
+    assert "there is no file" in refused(*own("gone.npy"))
     assert "is a name of moso's own" in refused(*own("fine.npy")[:-1], "moso")
     assert "is not a valid name" in refused(*own("fine.npy")[:-1], "a/b")
     assert "needs a name of its own" in refused(*own("fine.npy")[:-2])

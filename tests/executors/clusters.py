@@ -34,9 +34,10 @@ def end_all() -> None:
     """End the process groups of all runs that a test began, so that a test that failed leaves nothing to the next."""
     while _STARTED:
         process = _STARTED.pop()
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        if process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         if process.stderr is not None:
             process.stderr.close()
 

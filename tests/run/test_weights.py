@@ -5,8 +5,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import moso
+from moso.analysis.comparison import comparison
 from moso.configuration import Configuration
 from moso.executors import InProcess
+from moso.report.comparison.compare_tables import tables
+from moso.report.page.overview import overview
 from moso.results.retrainings import retraining_path
 from moso.results.selections import Selection, is_weighted, read_kept, selection_path
 from moso.run.imported_scores import find_choice
@@ -86,6 +89,14 @@ def test_retraining_says_that_it_was_weighted_and_without_weights_it_is_another(
     assert [is_weighted(job.directory.root, one) for one in made_by] == [False, True]
     kept = [read_kept(job.directory.root, one).positions.tolist() for one in made_by]
     assert kept[0] == kept[1]
+
+
+def test_the_table_and_the_page_say_who_weighs(weighted):
+    run, _ = weighted
+    note = "Kept samples are weighted in training by craig"
+    [table] = [one for one in tables(comparison(run)) if one.title.startswith("test ")]
+    assert note in table.note
+    assert note in overview(run)["accuracy"]["note"]
 
 
 def test_an_interrupted_run_ends_with_the_same_bytes(weighted, tmp_path):

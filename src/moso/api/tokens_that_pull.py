@@ -150,7 +150,8 @@ def _shares(model: nn.Module, batch: Batch, causal: bool) -> torch.Tensor:
     logits = class_outputs(model, inputs)
     labels = labels[:, : logits.shape[1]]
     each = token_shares(logits, following(labels) if causal else labels)
-    return (each * weights[:, : each.shape[1]].to(each)).sum(1)
+    shares: torch.Tensor = (each * weights[:, : each.shape[1]].to(each)).sum(1)
+    return shares
 
 
 def _predicted(view: View, position: int, causal: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -1,13 +1,21 @@
 """`moso tokens`: which tokens of a sample pull, in scores that sum to the sample's."""
 
 import json
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 import typer
 
 from moso import errors
 from moso.cli.options.flags import Json, RunArgument, Seed, option
 from moso.cli.options.panels import DATA
+
+
+class _Row(TypedDict):
+    """A sample, its score, and the tokens with their scores."""
+
+    id: int
+    score: float
+    tokens: list[tuple[str, float]]
 
 
 def tokens(
@@ -33,11 +41,9 @@ def tokens(
     assert isinstance(train.reader, SequenceReader)
     ids, coder, parts = train.ids.to_pylist(), train.reader.coder, opened.partitions(seed)
     assert coder is not None
-    c, found = opened.configuration, []
+    c, found = opened.configuration, list[_Row]()
     if c.risk != "train":
-        raise errors.SettingsConflict(
-            "this run judges samples by another risk; use moso.token_scores(risk=...) with it"
-        )
+        raise errors.SettingsConflict("this run judges samples by another risk; use moso.token_scores(risk=...)")
     for one in sample:
         if one not in ids:
             raise errors.SampleUnknown(f"{run} has no training sample {one}")
@@ -52,7 +58,7 @@ def tokens(
             optimizer_aware=c.optimizer_aware,
         )
         pairs = zip(coder.words(scored.tokens.tolist()), scored.scores.tolist(), strict=True)
-        found.append({"id": one, "score": float(scored.scores.sum()), "tokens": [list(pair) for pair in pairs]})
+        found.append({"id": one, "score": float(scored.scores.sum()), "tokens": list(pairs)})
     if as_json:
         typer.echo(json.dumps(found, ensure_ascii=False))
         return

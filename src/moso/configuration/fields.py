@@ -40,8 +40,8 @@ class DataFields(BaseModel):
     test_share: float = Field(0.2, gt=0, lt=1, description="share held out for testing if the data has no test split")
     task: str = Field(
         "classification",
-        description="what is learned: classification, regression, multi-label, causal-lm, masked-lm; unlabelled for "
-        "nothing",
+        description="what is learned: classification, regression, multi-label, contrastive, causal-lm, masked-lm; "
+        "unlabelled for nothing",
     )
     max_tokens: int | None = Field(
         None, ge=2, description="texts: most tokens per sample; longer ones are cut off [default: 256]"

@@ -99,8 +99,11 @@ def check_regular(path: Path) -> None:
     """Refuse what is no regular file, or a link to none: opening a pipe waits until somebody writes to it.
 
     Raises:
+        FileMissing: There is nothing.
         FileUnreadable: It is a pipe, a socket, a device, or a link that leads nowhere.
     """
+    if not os.path.lexists(path):
+        raise errors.FileMissing(f"there is no file {path}")
     if not path.is_file():
         raise errors.FileUnreadable(
             f"{path} is not a file (a pipe, a socket, a device, or a link that leads nowhere); remove it"

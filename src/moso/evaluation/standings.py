@@ -131,7 +131,7 @@ def weighted_note(found: Iterable[Entry]) -> str:
     Example:
         >>> accuracy = Measure("accuracy", "%", "higher")
         >>> weighted_note([Entry("craig", "craig", "{}", 0.5, accuracy, {0: 90.0}, weighted=True)])
-        'Kept samples are weighted in training by craig.'
+        'Kept samples are weighted in training by craig (craig).'
     """
     names = list(dict.fromkeys(entry.name for entry in found if entry.weighted))
     return f"Kept samples are weighted in training by {' and '.join(names)}." if names else ""

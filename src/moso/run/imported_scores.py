@@ -317,7 +317,7 @@ def _table(path: Path, forms: str) -> pa.Table:
     check_regular(path)
     try:
         found = read_parquet(path) if path.suffix == ".parquet" else pv.read_csv(path)
-    except (OSError, pa.ArrowException) as problem:
+    except (OSError, UnicodeDecodeError, pa.ArrowException) as problem:
         raise errors.FileUnreadable(f"{path} cannot be read: {problem}") from problem
     check_once(found.column_names, str(path))
     return found

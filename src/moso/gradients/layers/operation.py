@@ -212,7 +212,7 @@ def squares(own: torch.Tensor, weights: torch.Tensor | None = None) -> torch.Ten
     whole = flat.shape[1] - flat.shape[1] % BLOCK
     squared = _squared_norms(flat[:, whole:])
     if whole:
-        squared = squared + _squared_norms(flat[:, :whole].unflatten(1, (-1, BLOCK))).sum(1)
+        squared = squared + _squared_norms(flat[:, :whole].reshape(len(flat), -1, BLOCK)).sum(1)
     return squared
 
 

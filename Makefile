@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo demo-digits test test-newest test-oldest test-long lint types bench docs page clean
+.PHONY: demo demo-digits test fuzz lock audit sbom test-newest test-oldest test-long lint types bench docs page clean
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "moso needs Python 3.11 or newer")'
@@ -39,6 +39,32 @@ types: $(VENV)/.installed-test
 
 test: lint types
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not long' --cov --cov-report=term
+
+# The supply chain (SECURITY.md), with tools in an environment of their own: the base install with the hash of every file,
+# what is known against its versions, and what it consists of.
+TOOLS := .venv-tools
+LOCK := requirements.lock
+
+$(TOOLS)/.installed:
+	$(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check uv pip-audit cyclonedx-bom
+	touch $@
+
+lock: $(TOOLS)/.installed
+	$(TOOLS)/bin/uv pip compile pyproject.toml --constraint constraints.txt --generate-hashes --no-header \
+	    --no-annotate --universal --python-version 3.11 --quiet --output-file $(LOCK)
+
+audit: $(TOOLS)/.installed
+	$(TOOLS)/bin/pip-audit --requirement $(LOCK) --disable-pip --require-hashes --no-deps --strict
+
+sbom: $(TOOLS)/.installed
+	$(TOOLS)/bin/cyclonedx-py requirements $(LOCK) --output-file sbom.json
+
+# 140 cases of each of 15 kinds of input (flags, settings, labels, Parquet, folders, texts, lists, runs, requests, ...):
+# every one is answered or refused with a sentence, none takes two minutes. Another SEED tries others.
+SEED ?= 0
+fuzz: $(VENV)/.installed-test
+	MOSO_FUZZ_CASES=140 $(BIN)/python -m pytest tests/fuzzing --hypothesis-seed=$(SEED) --hypothesis-show-statistics
 
 # The README's commands and the tests on what pip finds today, and on the lowest versions that pyproject.toml admits,
 # each in an environment of its own. Where the registry has torch for CUDA alone, an environment takes 5 to 7 GB.

@@ -73,6 +73,7 @@ def row_of(cell: Cell, job: Job, methods: list[str]) -> dict[str, object]:
     found: dict[str, object] = {
         "data": cell.name,
         "noise": cell.noise,
+        "human": "labels" in cell.settings,
         "ratio": cell.ratio,
         "seeds": len(full),
         "all data": mean(full),
@@ -120,16 +121,34 @@ def table(rows: list[dict[str, object]]) -> str:
     head += ["auto − all data", "auto − herding", "what auto took"]  # noqa: RUF001
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for row in rows:
-        took = sorted(set(row["took"]), key=row["took"].count, reverse=True)  # type: ignore[call-overload,attr-defined]
-        cells = [row["data"], f"{row['noise']:.0%}", f"{row['ratio']:.0%}", row["seeds"], row["all data"]]
+        took = sorted(set(row["took"]), key=lambda one: (-row["took"].count(one), one))  # type: ignore[call-overload,attr-defined]
+        noise = "labels by people" if row.get("human") else f"{row['noise']:.0%}"
+        cells = [row["data"], noise, f"{row['ratio']:.0%}", row["seeds"], row["all data"]]
         cells += [row["random"], row["auto"], text(row["auto - random"]), text(row["auto - all data"])]
         cells += [text(row.get("auto - herding")), ", ".join(f"{one} x{row['took'].count(one)}" for one in took)]  # type: ignore[attr-defined]
         lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")
-    signs = [row["auto - random"] for row in rows]
-    above = sum(one["value"] > one["margin"] for one in signs)  # type: ignore[index]
-    below = sum(one["value"] < -one["margin"] for one in signs)  # type: ignore[index]
-    summary = f"Above random selection outside the interval: {above} of {len(rows)} cells; below: {below}."
-    return "\n".join([*lines, "", summary, ""])
+    return "\n".join([*lines, "", summary(rows), ""])
+
+
+def summary(rows: list[dict[str, object]]) -> str:
+    """Return how many cells with right and with wrong labels are above or below random selection, outside intervals.
+
+    Example:
+        >>> rows = [{"noise": noise, "auto - random": {"value": 2.0, "margin": 1.0}} for noise in (0.0, 0.2)]
+        >>> summary(rows)
+        'Above random selection outside the interval: 1 of 1 clean cells, 1 of 1 with wrong labels; below: 0 of 2.'
+    """
+
+    def counted(own: list[dict[str, object]], sign: int) -> int:
+        signs = [row["auto - random"] for row in own]
+        return sum(sign * one["value"] > one["margin"] for one in signs)  # type: ignore[index]
+
+    wrong = [row for row in rows if row["noise"] or row.get("human")]
+    clean = [row for row in rows if row not in wrong]
+    return (
+        f"Above random selection outside the interval: {counted(clean, 1)} of {len(clean)} clean cells, "
+        f"{counted(wrong, 1)} of {len(wrong)} with wrong labels; below: {counted(rows, -1)} of {len(rows)}."
+    )
 
 
 def cells_of(given: argparse.Namespace) -> Iterator[Cell]:

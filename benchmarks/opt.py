@@ -29,7 +29,7 @@ import torch
 from numpy.typing import NDArray
 
 from moso.data import open_dataset
-from moso.evidence.influences import influences
+from moso.evidence.second_order.influences import influences
 from moso.files import write_json
 from moso.models import build_model
 from moso.scores.opt import opt_scores

@@ -1,4 +1,4 @@
-"""Time, growth and peak memory of every selector, and of streaming selection from Parquet.
+"""Time, growth and peak memory of every selector, of the score `zcore`, and of streaming selection from Parquet.
 
 Each measurement is a process of its own: features (512 numbers per sample, clustered) and class probabilities (about
 1,300 samples per class, 1,000 classes at 1.3 million) lie in memory-mapped files, scores, labels and mean probabilities
@@ -9,6 +9,7 @@ Streaming keeps the top of all, and of each of 1,000 classes; at its smallest si
 
     python benchmarks/selection.py                 # 10,000 and 100,000 samples; 1 and 10 million scores
     python benchmarks/selection.py --full          # 1.3 million samples and 100 million scores, too
+    python benchmarks/selection.py --selectors facility-location zcore --sizes 100000 --rows --out FILE   # parts of it
 """
 
 import argparse
@@ -31,7 +32,8 @@ import pyarrow.parquet as pq
 
 import moso
 from moso.files import write_json
-from moso.selection import SELECTORS, select_stream
+from moso.scores.zcore import zcore_scores
+from moso.selection import SELECTORS, kept_count, select_stream
 
 OUT = Path(__file__).parent.parent / "docs" / "benchmarks" / "selection.json"
 RATIO = 0.7
@@ -40,6 +42,8 @@ SIZES, FULL_SIZE = [10_000, 100_000], 1_300_000
 ROWS, FULL_ROWS = [1_000_000, 10_000_000], 100_000_000
 STREAMED = ("top", "balanced")
 CHUNK = 20_000
+# A score from features that is timed beside the selectors.
+ZCORE = "zcore"
 
 
 def labels_of(count: int) -> np.ndarray[Any, Any]:
@@ -98,6 +102,10 @@ def run_selector(name: str, count: int, folder: Path) -> dict[str, Any]:
     labels = labels_of(count)
     scores, probability = draw.uniform(size=count), draw.uniform(size=count)
     errors = draw.uniform(0.05, 0.5, int(labels.max()) + 1)
+    if name == ZCORE:
+        started = perf_counter(), process_time()
+        zcore = zcore_scores(features, np.arange(count, dtype=np.uint64))
+        return measured(started, np.argsort(-zcore)[: kept_count(count, RATIO)])
     needs, classes = SELECTORS.get(name).needed(), int(labels.max()) + 1
     evidence = {}
     if "probabilities" in needs:
@@ -166,7 +174,8 @@ def main() -> None:
     arguments.add_argument("--full", action="store_true", help="1.3 million samples and 100 million scores, too")
     arguments.add_argument("--sizes", type=int, nargs="*", help="samples, in place of the usual sizes")
     arguments.add_argument("--rows", type=int, nargs="*", help="scores to stream, in place of the usual numbers")
-    arguments.add_argument("--selectors", nargs="*", default=SELECTORS.names(), choices=SELECTORS.names())
+    names = [*SELECTORS.names(), ZCORE]
+    arguments.add_argument("--selectors", nargs="*", default=names, choices=names)
     arguments.add_argument("--folder", type=Path, help="where the data is written; a temporary folder by default")
     arguments.add_argument("--out", type=Path, default=OUT)
     arguments.add_argument("--one", nargs=4, help=argparse.SUPPRESS)

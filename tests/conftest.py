@@ -1,7 +1,9 @@
 """What tests of all rooms share: the real data beside the checkout, where it is there, and small made-up problems."""
 
 import os
+import shutil
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -32,6 +34,20 @@ def shared_data() -> Path:
     if not root.is_dir():
         pytest.skip("the real data sets are not beside this checkout")
     return root
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator:
+    """Debian's Chromium, or the one that $MOSO_CHROMIUM names; tests that need it skip where there is none."""
+    names = (os.environ.get("MOSO_CHROMIUM"), "chromium", "chromium-browser", "google-chrome")
+    program = next((found for name in names if name and (found := shutil.which(name))), None)
+    if program is None:
+        pytest.skip("there is no Chromium on this machine (Debian: apt-get install chromium)")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright comes with the extra [test]")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield opened
+        opened.close()
 
 
 @pytest.fixture

@@ -21,9 +21,23 @@ TRY = [
 ]
 
 
+def test_the_lock_has_the_tested_versions_and_a_hash_of_every_file():
+    """`make lock` writes it; pip refuses a requirement without a hash as soon as one has some."""
+    entries = re.split(r"\n(?=\S)", (ROOT / "requirements.lock").read_text().strip())
+    locked = {name: entry for entry in entries for name in re.findall(r"^([A-Za-z0-9._-]+)==(?=\S)", entry)}
+    assert all("--hash=sha256:" in entry for entry in entries)
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    tested = dict(line.split("==") for line in lines if "==" in line and not line.startswith("#"))
+    plain = {re.sub(r"[._-]+", "-", name).lower(): version.split()[0] for name, version in tested.items()}
+    other = [name for name, entry in locked.items() if name in plain and f"=={plain[name]} " not in f"{entry} "]
+    assert not other, "constraints.txt has changed: make lock"
+    asked = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert {re.match(r"[A-Za-z0-9._-]+", one)[0] for one in asked} <= set(locked), "pyproject.toml changed: make lock"
+
+
 def test_lower_bounds_are_the_versions_that_test_oldest_runs():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = [name for name in project["optional-dependencies"] if name not in ("test", "bench", *INTEGRATIONS)]
+    extras = [name for name in project["optional-dependencies"] if name not in ("test", "bench", "docs", *INTEGRATIONS)]
     asked = [*project["dependencies"], *(one for name in extras for one in project["optional-dependencies"][name])]
     lines = (ROOT / "constraints-oldest.txt").read_text().partition("\n\n")[0].splitlines()
     tested = [line.replace("==", ">=") for line in lines if not line.startswith("#")]
@@ -49,6 +63,8 @@ def test_both_hold_what_they_should(built):
         "moso/training/recipes/digits.toml",
         "moso/report/page/assets/page.js",
         "moso/api/pruning.py",
+        "moso/data/sources/demo_data/features.npz",
+        "moso/data/sources/demo_data/PROVENANCE.md",
     ):
         assert name in names
     assert not any(name.startswith("tests") for name in names)
@@ -62,7 +78,13 @@ def test_both_hold_what_they_should(built):
         "tests/conftest.py",
         "examples/with_transformers.py",
         "LICENSE",
+        "CITATION.cff",
+        "mkdocs.yml",
+        "docs/guide/index.md",
+        "website/hooks.py",
     } <= inside
+    assert not any(name.startswith("docs/results") for name in inside)
+    assert sdist.stat().st_size < 8e6
 
 
 def test_the_wheel_runs_from_elsewhere(built, tmp_path):

@@ -85,5 +85,11 @@ def test_all_commands_run_and_nothing_else_is_said(folder: Path) -> None:
         _, complaint = ran(smaller(command), folder)
         notices += [(command, line) for line in complaint.splitlines() if "arning" in line or "deprecated" in line]
     assert notices == []
-    for written in ("runs/demo/report.html", "runs/demo-noise/report.html", "runs/all/report.html", "pruned"):
+    for written in (
+        "runs/demo/report.html",
+        "runs/demo-noise/report.html",
+        "runs/digits/report.html",
+        "runs/compared/report.html",
+        "pruned",
+    ):
         assert (folder / written).exists()

@@ -1,6 +1,7 @@
 """The command line's reference: one page per verb, from the verbs themselves."""
 
-import click
+from typing import Any
+
 import typer
 
 from moso.cli.main import app
@@ -10,15 +11,15 @@ from moso.cli.verbs import VERBS
 
 def command_pages() -> dict[str, str]:
     """Return the page of every verb, by its address on the site."""
-    group = typer.main.get_command(app)
-    context = click.Context(group, info_name="moso", max_content_width=100)
+    group: Any = typer.main.get_command(app)
+    context = group.context_class(group, info_name="moso", max_content_width=100)
     pages = {}
     for verb, entry in VERBS.items():
         command = group.get_command(context, verb)
-        own = click.Context(command, parent=context, info_name=verb)
+        own = command.context_class(command, parent=context, info_name=verb)
         parts = [f"# moso {verb}", _words(command.help or entry.summary), f"    {entry.example}", _usage(command, own)]
         for heading, rows in described_flags(command, own).items():
-            parts += [f"## {heading}", "| | |\n| --- | --- |\n" + "\n".join(_row(*row) for row in rows)]
+            parts += [f"## {heading}", "| name | meaning |\n| --- | --- |\n" + "\n".join(_row(*row) for row in rows)]
         pages[f"reference/commands/{verb}.md"] = "\n\n".join(parts) + "\n"
     return pages
 
@@ -33,7 +34,7 @@ def verb_list() -> str:
     return "\n\n".join(parts)
 
 
-def _usage(command: click.Command, context: click.Context) -> str:
+def _usage(command: Any, context: Any) -> str:
     return f"`{command.get_usage(context).removeprefix('Usage: ')}`"
 
 

@@ -106,8 +106,8 @@ def pointed(target: str, place: str, beside: bool) -> str:
     path = "/".join(parts)
     if path == "LICENSE":
         return "https://www.apache.org/licenses/LICENSE-2.0"
-    if path.split("/")[0] == "examples":
-        wanted = "examples.md"
+    if path.split("/")[0] in ("examples", ".github"):
+        wanted = "examples.md" if path.startswith("examples") else "contributing.md"
     elif path in BESIDE:
         wanted = BESIDE[path]
     elif path.startswith("docs/") and beside:

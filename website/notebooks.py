@@ -89,19 +89,19 @@ def run_cell(cell: Cell, session: dict[str, object], folder: Path, title: str = 
     Raises:
         RuntimeError: A command failed.
     """
+    said = ""
     if cell.kind == "python":
         printed = StringIO()
         with redirect_stdout(printed):
             exec(compile(cell.source, title, "exec"), session)
-        return printed.getvalue()
-    said = ""
-    for command in commands(cell):
+        said = printed.getvalue()
+    for command in commands(cell) if cell.kind == "console" else ():
         words = re.sub(r"^moso\b", f"{sys.executable} -m moso", command)
         done = subprocess.run(words, shell=True, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"{command}: {done.stderr}")
         said += done.stdout
-    return said
+    return said.replace(f"{folder}/", "")
 
 
 def rewrite(name: str, folder: Path) -> None:

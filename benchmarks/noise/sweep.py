@@ -32,8 +32,13 @@ class Noise:
 
     @property
     def name(self) -> str:
-        """The name in tables and of folders."""
+        """The name in tables."""
         return f"{self.kind} {self.rate:.0%}"
+
+    @property
+    def folder(self) -> str:
+        """The name of folders."""
+        return f"{self.kind}-{100 * self.rate:.0f}"
 
 
 NOISES = (Noise("symmetric", 0.2), Noise("symmetric", 0.5), Noise("symmetric", 0.8), Noise("pair", 0.4))
@@ -72,7 +77,7 @@ def finished(settings: dict[str, object], place: Path, workers: int) -> Job:
 
 def lines_of(noise: Noise, data: Path, seed: int, runs: Path, workers: int = 1) -> Iterator[Line]:
     """Yield the lines of one noise and seed: every method, and `moso-rank` judged by a small trusted set."""
-    name, shared = noise.name.replace(" ", "-").replace("%", ""), settings_of(noise, data, seed)
+    name, shared = noise.folder, settings_of(noise, data, seed)
     own = {"methods": list(METHODS), "settings": {"moso-cross": {"judges": "all"}}}
     job = finished({**shared, **own}, runs / f"{name}-{seed}", workers)
     took = read_decisions(job)[0].winner

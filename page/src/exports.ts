@@ -7,6 +7,11 @@ export function cell(text: string): string {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
+/** A text that a spreadsheet shows and does not compute, as moso's own CSV files have it (`files.safe_cell`). */
+export function plain(text: string): string {
+  return /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+}
+
 function lines(rows: string[][]): string {
   return rows.map((row) => `${row.map(cell).join(",")}\r\n`).join("");
 }
@@ -16,8 +21,8 @@ export function samplesCsv(model: Model, positions: Iterable<number>): string {
   const score = model.scoreNow(model.sort.by);
   const rows = [["id", ...(model.labels ? ["label", "class"] : []), model.sort.by, "kept"]];
   for (const one of positions) {
-    const label = model.labels ? [String(model.labels[one]), model.className(model.labels[one])] : [];
-    rows.push([model.idOf(one), ...label, String(score?.[one] ?? ""), model.kept[one] ? "1" : "0"]);
+    const label = model.labels ? [String(model.labels[one]), plain(model.className(model.labels[one]))] : [];
+    rows.push([plain(model.idOf(one)), ...label, String(score?.[one] ?? ""), model.kept[one] ? "1" : "0"]);
   }
   return lines(rows);
 }
@@ -25,7 +30,7 @@ export function samplesCsv(model: Model, positions: Iterable<number>): string {
 /** What was decided by hand, for `moso select RUN --overrides FILE`. */
 export function overridesCsv(model: Model): string {
   const decided = [...model.decisions].sort((a, b) => a[0] - b[0]);
-  return lines([["id", "decision"], ...decided.map(([one, keep]) => [model.idOf(one), keep ? "keep" : "drop"])]);
+  return lines([["id", "decision"], ...decided.map(([one, keep]) => [plain(model.idOf(one)), keep ? "keep" : "drop"])]);
 }
 
 /** Give the browser a file to save. */

@@ -13,7 +13,7 @@ from moso.version import __version__
 
 if TYPE_CHECKING:
     from moso.analysis.verdict import Verdict
-    from moso.api import PruneConfig, Pruned, prune, score
+    from moso.api import PruneConfig, Pruned, SequenceData, TokenScores, prune, score, token_scores
     from moso.api.dynamic_pruning import DynamicPruning
     from moso.configuration import Configuration
     from moso.data import Samples, View
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from moso.evidence.moments import Moments, optimizer_moments
     from moso.evidence.recorder import Attachment
     from moso.gradients import Loss, Risk, SampleRisk
+    from moso.indexing import GradientIndex
     from moso.integrations.scikit_learn import MosoSelector
     from moso.methods import Method
     from moso.progress import Progress
@@ -50,7 +51,9 @@ if TYPE_CHECKING:
 # the command line that need no network do not load PyTorch.
 _HOMES = {
     "Verdict": "moso.analysis.verdict",
-    **dict.fromkeys(("PruneConfig", "Pruned", "prune", "score"), "moso.api"),
+    **dict.fromkeys(
+        ("PruneConfig", "Pruned", "SequenceData", "TokenScores", "prune", "score", "token_scores"), "moso.api"
+    ),
     "DynamicPruning": "moso.api.dynamic_pruning",
     "Configuration": "moso.configuration",
     **dict.fromkeys(("Samples", "View"), "moso.data"),
@@ -61,6 +64,7 @@ _HOMES = {
     **dict.fromkeys(("Moments", "optimizer_moments"), "moso.evidence.moments"),
     "Attachment": "moso.evidence.recorder",
     **dict.fromkeys(("Loss", "Risk", "SampleRisk"), "moso.gradients"),
+    "GradientIndex": "moso.indexing",
     "MosoSelector": "moso.integrations.scikit_learn",
     "Method": "moso.methods",
     "Progress": "moso.progress",
@@ -95,6 +99,7 @@ __all__ = [
     "DynamicPruning",
     "Dynamics",
     "Estimator",
+    "GradientIndex",
     "Keep",
     "Kept",
     "Loss",
@@ -120,7 +125,9 @@ __all__ = [
     "Score",
     "Selection",
     "Selector",
+    "SequenceData",
     "Task",
+    "TokenScores",
     "Trajectory",
     "TrajectoryPoint",
     "Verdict",
@@ -136,6 +143,7 @@ __all__ = [
     "select_stream",
     "select_weighted",
     "squared_error",
+    "token_scores",
 ]
 
 

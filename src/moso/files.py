@@ -24,11 +24,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import ArrayLike
 
+from moso import errors
 from moso.checksums import FIELD, TRAILER, check, damaged, seal
 from moso.columns import Array
 
 TEMPORARY = ".moso-tmp"
 _CHECKSUM = "checksum"
+_not_made_again: list[Path] = []
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 # Earlier versions let safetensors write, which names its temporary files itself.
 _OF_SAFETENSORS = re.compile(r"\.tmp[A-Za-z0-9]{6}")
 
@@ -49,6 +52,9 @@ def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
         >>> target.read_text()
         'whole'
     """
+    for root in _not_made_again:
+        if path.is_relative_to(root) and not root.exists():
+            raise errors.NotARun(f"{root} was removed while it was worked on; nothing more is written there")
     path.parent.mkdir(parents=True, exist_ok=True)
     # A PID alone is not unique where several machines write to one folder.
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{uuid4().hex[:8]}{TEMPORARY}")
@@ -62,6 +68,27 @@ def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
     if durable and hasattr(os, "O_DIRECTORY"):  # Windows cannot open folders
         _flush(path.parent, os.O_RDONLY)
+
+
+@contextmanager
+def not_made_again(root: Path) -> Iterator[None]:
+    """Refuse to write below a folder that somebody removes inside this context; it would be made again in part.
+
+    Example:
+        >>> import tempfile
+        >>> root = Path(tempfile.mkdtemp())
+        >>> with not_made_again(root):
+        ...     root.rmdir()
+        ...     write_text(root / "scores" / "note.txt", "lost")
+        Traceback (most recent call last):
+        ...
+        moso.errors.NotARun: ... was removed while it was worked on; nothing more is written there
+    """
+    _not_made_again.append(root)
+    try:
+        yield
+    finally:
+        _not_made_again.remove(root)
 
 
 def _flush(path: Path, access: int) -> None:
@@ -159,16 +186,36 @@ def read_record(path: Path) -> dict[str, Any]:
 
 
 def write_csv(path: Path, names: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
-    """Write a CSV file with a header atomically."""
+    """Write a CSV file with a header atomically; no cell is a formula (`safe_cell`)."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([names, *rows])
+    csv.writer(text, lineterminator="\n").writerows([names, *(map(safe_cell, row) for row in rows)])
     write_text(path, text.getvalue())
+
+
+def safe_cell(value: object) -> object:
+    """Return a cell that a spreadsheet shows and does not compute: an apostrophe goes before a text like a formula.
+
+    Example:
+        >>> safe_cell("=1+1"), safe_cell("cat.png"), safe_cell(-0.5)
+        ("'=1+1", 'cat.png', -0.5)
+    """
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+
+
+def plain_cell(text: str) -> str:
+    """Return the text that `safe_cell` wrote.
+
+    Example:
+        >>> plain_cell("'=1+1"), plain_cell("'tis.png")
+        ('=1+1', "'tis.png")
+    """
+    return text[1:] if text[:1] == "'" and text[1:].startswith(_FORMULA) else text
 
 
 def write_arrays(path: Path, **arrays: ArrayLike) -> None:
     """Write arrays by name into an npz file with a checksum, atomically; the same arrays give the same bytes."""
     content = io.BytesIO()
-    np.savez(content, allow_pickle=False, **arrays)  # type: ignore[arg-type]
+    np.savez(content, **arrays)
     text = content.getvalue()
     with replacing(path) as temporary:
         # The archive's last two bytes are the length of its comment, which here is the checksum.

@@ -182,7 +182,7 @@ def test_bad_input_gets_one_sentence(tmp_path):
     with refusal("data-empty", 11):
         class_weights(np.arange(3), {11: 1.0})
     (tmp_path / "text.npz").write_text("nothing")
-    with refusal("file-unreadable", "text.npz"):
+    with refusal("file-damaged", "text.npz"):
         read_adjoint(tmp_path / "text.npz")
     with refusal("checkpoint-mismatch", "step-00000009.safetensors", "(8, 64)"):
         adjoint_sweep(Replay(tmp_path / "good", network("tanh"), data, how, 5, 9, cross_entropy))

@@ -18,6 +18,7 @@ from moso.configuration import Configuration
 from moso.data.dataset import open_dataset
 from moso.errors import MosoError
 from moso.results.directory import RunDirectory
+from refusals import refusal
 
 SMALL = ("--model", "mlp-w32", "--epochs", "2", "--partitions", "3", "--time-steps", "3", "--workers", "1")
 
@@ -91,7 +92,9 @@ def test_quick_trains_large_data_for_few_epochs(monkeypatch):
 
 
 def test_ratio_and_keep_are_read_as_people_write_them():
-    assert job(ratios=["40%", "0.4", "0.5"]).configuration.ratios == (0.4, 0.5)
+    assert job(ratios=["40%", "0.5"]).configuration.ratios == (0.4, 0.5)
+    with refusal("setting-invalid", 0.4):
+        job(ratios=["40%", "0.4"])
     assert job(keep=["60%", "0.25"]).configuration.ratios == (0.4, 0.75)
     (ratio,) = job(keep=["1000"]).configuration.ratios
     assert round(1438 * (1 - ratio)) == 1000

@@ -187,7 +187,7 @@ def test_a_killed_command_goes_on_and_ends_with_the_same_bytes(tmp_path):
     subprocess.run(command(whole, "slow_net:Net"), cwd=tmp_path, check=True)
     process = subprocess.Popen(command(killed, "slow_net:Net"), cwd=tmp_path, env={**os.environ, "SLOW": "0.05"})
     note = killed / ".train.npy.partial.json"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while not note.exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)

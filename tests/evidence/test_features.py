@@ -1,7 +1,6 @@
 """Features and out-of-sample predictions: the network's own, in evaluation mode, in data set order."""
 
 import importlib.util
-import json
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from torch import nn
 from moso.data.views import ItemView, as_view
 from moso.evidence import class_errors, read_features, read_out_of_sample, write_features, write_out_of_sample
 from moso.evidence.predictions import out_of_sample_path
+from moso.files import read_record
 from moso.gradients import cross_entropy
 from moso.models import build_model
 from refusals import refusal
@@ -30,7 +30,7 @@ def test_features_are_what_the_classifier_is_given(tmp_path):
     write_features(path, model, as_view((INPUTS, LABELS)), COUNT, loss=cross_entropy, network="mine")
     expected = model[1](model[0](torch.from_numpy(INPUTS))).detach().numpy()
     np.testing.assert_allclose(read_features(path), expected, rtol=1e-5, atol=1e-6)
-    note = json.loads(path.with_suffix(".json").read_text())
+    note = read_record(path.with_suffix(".json"))
     assert note == {"format": 1, "samples": COUNT, "width": 6, "layer": "3", "network": "mine"}
     assert not model[3]._forward_pre_hooks
     assert isinstance(read_features(path), np.memmap)

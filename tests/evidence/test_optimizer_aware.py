@@ -88,7 +88,7 @@ def test_with_plain_descent_it_is_the_identity_to_the_bit(settings):
 
 
 def test_a_coordinate_that_no_gradient_reached_has_no_scale():
-    model, _, checkpoints, _ = problem()
+    _, _, checkpoints, _ = problem()
     scales = checkpoints[-1][2].preconditioner()["0.weight"]
     assert bool((scales[:, -1] == 0).all())
     assert bool((scales[:, :-1] > 0).all())

@@ -146,7 +146,7 @@ def test_foreign_and_broken_files_are_refused(tmp_path):
     with refusal("file-missing"):
         moso.Trajectory.open(tmp_path)
     point_path(tmp_path, 1).write_bytes(b"\x80\x04not safetensors")
-    with refusal("file-unreadable", "step-00000001.safetensors"):
+    with refusal("file-damaged", "step-00000001.safetensors"):
         moso.Trajectory.open(tmp_path)
 
 

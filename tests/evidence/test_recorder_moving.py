@@ -111,7 +111,7 @@ def test_a_file_without_groups_means_all_trainable_parameters(tmp_path):
     for path in tmp_path.glob("step-*.safetensors"):  # as they were written before groups always were
         with safe_open(path, framework="pt") as file:
             note = json.loads(file.metadata()["moso"])
-        del note["groups"]
+        del note["groups"], note["checksum"]
         save_file(load_file(path), path, metadata={"moso": json.dumps(note)})
     old = moso.Trajectory.open(tmp_path)
     assert old[0].groups == ()

@@ -1,5 +1,6 @@
 """Runs on Ray as a user starts them, and what of a run must be the same whoever did the work."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -15,17 +16,33 @@ FLAGS = [
     *("--method", "moso", "--shard-size", "400"),
 ]
 
+_STARTED: list["subprocess.Popen[str]"] = []
+
 
 def command(out: Path, *more: str) -> list[str]:
     return [sys.executable, "-m", "moso", "run", *FLAGS, "--out", str(out), "--checkpoint-seconds", "0", *more]
 
 
 def begun(out: Path, *more: str) -> "subprocess.Popen[str]":
-    """A run in a process group of its own."""
-    return subprocess.Popen(command(out, *more), start_new_session=True, stderr=subprocess.PIPE, text=True)
+    """A run in a process group of its own; whatever of it is left after a test is ended (`end_all`)."""
+    process = subprocess.Popen(command(out, *more), start_new_session=True, stderr=subprocess.PIPE, text=True)
+    _STARTED.append(process)
+    return process
 
 
-def finished(process: "subprocess.Popen[str]", seconds: float = 300) -> None:
+def end_all() -> None:
+    """End the process groups of all runs that a test began, so that a test that failed leaves nothing to the next."""
+    while _STARTED:
+        process = _STARTED.pop()
+        if process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if process.stderr is not None:
+            process.stderr.close()
+
+
+def finished(process: "subprocess.Popen[str]", seconds: float = 1200) -> None:
     _, said = process.communicate(timeout=seconds)
     assert process.returncode == 0, said
 
@@ -39,7 +56,7 @@ def results(root: Path) -> dict[str, bytes]:
     return found
 
 
-def wait_until(what, process: "subprocess.Popen[str]", seconds: float = 120):
+def wait_until(what, process: "subprocess.Popen[str]", seconds: float = 900):
     """What `what()` gives as soon as it is something."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and process.poll() is None:

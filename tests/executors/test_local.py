@@ -29,6 +29,6 @@ def test_threads_of_this_process_do_not_block_a_worker():
     try:
         expected = _product(300)  # starts threads here, whose locks a copy of this process would inherit
         with LocalProcesses(2) as processes:
-            assert [processes._pool.submit(_product, 300).result(timeout=120) for _ in range(4)] == [expected] * 4
+            assert [processes._pool.submit(_product, 300).result(timeout=900) for _ in range(4)] == [expected] * 4
     finally:
         torch.set_num_threads(before)

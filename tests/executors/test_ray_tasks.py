@@ -99,7 +99,7 @@ def test_kills_at_random_moments_change_no_byte(tmp_path, undisturbed, cluster):
 def test_a_piece_that_fails_for_its_own_reason_ends_the_run_with_its_sentence(tmp_path):
     flags = ["--learning-rate", "1e30", "--epochs", "3", "--executor", "ray", "--workers", "1", "--quiet"]
     process = begun(tmp_path / "run", *flags)
-    _, said = process.communicate(timeout=120)
+    _, said = process.communicate(timeout=900)
     assert process.returncode == 2
     [sentence] = [line for line in said.splitlines() if line.startswith("moso: error:")]
     assert "the loss became" in sentence

@@ -25,7 +25,7 @@ def together(*command: str) -> subprocess.CompletedProcess[str]:
         check=False,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1200,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
 

@@ -8,7 +8,7 @@ from torch import nn
 
 from moso.gradients import Point, cross_entropy, sketched_time_step, sketches, time_step
 from moso.gradients.estimates.projection import Projection, shares
-from moso.gradients.estimates.sketch import _projections
+from moso.gradients.estimates.sketch import projections_of
 from refusals import refusal
 
 
@@ -33,7 +33,7 @@ def test_a_sketch_is_the_projected_gradient(name):
     batches = lambda: [(inputs[:4], labels[:4]), (inputs[4:], labels[4:])]  # noqa: E731
     found = sketches(point, batches, numbers=60, seed=3)
     truth = gradients_of(model, inputs, labels)
-    projections = _projections(point, 60, 3)
+    projections = projections_of(point, 60, 3)
     expected = torch.cat(
         [one.of_gradients(torch.stack([own[part] for own in truth])) for part, one in projections.items()], 1
     )

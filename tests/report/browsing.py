@@ -44,7 +44,7 @@ def settle(page) -> None:
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
-def until(page, expression: str, seconds: float = 30) -> None:
+def until(page, expression: str, seconds: float = 300) -> None:
     """Wait until something holds in the page. Playwright's own way evaluates text there, which the page forbids."""
     end = time.monotonic() + seconds
     while not page.evaluate(expression):

@@ -1,9 +1,5 @@
 """A finished run that tests of the page share, and a real browser where there is one."""
 
-import os
-import shutil
-from collections.abc import Iterator
-
 import pytest
 from report_runs import run_to
 
@@ -25,17 +21,3 @@ def featured(tmp_path_factory) -> Run:
     run_to(root, "selected", test_share=0.75, **settings)
     app(["suspects", str(root), "--top", "20", "--quiet"], standalone_mode=False)
     return Run.open(root)
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator:
-    """Debian's Chromium, or the one that $MOSO_CHROMIUM names; tests that need it skip where there is none."""
-    names = (os.environ.get("MOSO_CHROMIUM"), "chromium", "chromium-browser", "google-chrome")
-    program = next((found for name in names if name and (found := shutil.which(name))), None)
-    if program is None:
-        pytest.skip("there is no Chromium on this machine (Debian: apt-get install chromium)")
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright comes with the extra [test]")
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield opened
-        opened.close()

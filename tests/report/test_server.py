@@ -29,7 +29,7 @@ def served(run, host="127.0.0.1", other=None):
 
 
 def ask(server, path, method="GET", **headers):
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=300)
     given = {"Host": f"127.0.0.1:{server.port}", **{name.replace("_", "-"): value for name, value in headers.items()}}
     connection.request(method, path, headers=given)
     reply = connection.getresponse()
@@ -84,6 +84,8 @@ def test_pictures_are_those_of_the_source(server, finished):
         "/picture/1e3",
         "/picture/%C2%B2",
         "/picture/99999999999999999999999999",
+        f"/picture/{'7' * 5000}",
+        f"/column/steps?sample={'7' * 5000}",
         "/column/../run.toml",
         "/column/steps?sample=1438",
         "/column/nothing",
@@ -97,6 +99,12 @@ def test_nothing_but_the_samples_can_be_asked_for(server, path):
     assert ask(server, path)[0].status == 404
 
 
+@pytest.mark.parametrize("path", ["http://[", "http://[::1", f"/?{'a&' * 500}{'a=1&' * 500}"])
+def test_what_is_no_address_is_a_bad_request(server, path, capfd):
+    assert ask(server, path)[0].status == 400
+    assert "Traceback" not in capfd.readouterr().err
+
+
 def test_only_reading_is_possible(server):
     for method in ("POST", "PUT", "DELETE", "OPTIONS"):
         assert ask(server, "/", method)[0].status == 501
@@ -105,7 +113,18 @@ def test_only_reading_is_possible(server):
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:{port}", "127.0.0.1.evil.example:{port}", "", "127.0.0.1:1"]
+    "host",
+    [
+        "evil.example",
+        "evil.example:{port}",
+        "127.0.0.1.evil.example:{port}",
+        "",
+        "127.0.0.1:1",
+        "[",
+        "[::1",
+        "::::",
+        "[::1]:x",
+    ],
 )
 def test_another_name_for_this_machine_is_not_answered(server, host):
     """DNS rebinding: a stranger's site whose name leads here sends its own name as the host."""

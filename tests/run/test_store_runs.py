@@ -69,7 +69,7 @@ def killed(address: str, mark: str, scratch: Path, workers: int = 1) -> None:
     flags = [*FLAGS, "--out", address, "--workers", str(workers)]
     environment = {**os.environ, "MOSO_CACHE": str(scratch)}
     process = subprocess.Popen([sys.executable, "-m", "moso", "run", *flags], env=environment, start_new_session=True)
-    deadline, store = time.monotonic() + 90, Store.of(address)
+    deadline, store = time.monotonic() + 900, Store.of(address)
     while not any(name.startswith(mark) for name in store.versions()) and time.monotonic() < deadline:
         time.sleep(0.1)
     os.kill(process.pid, signal.SIGKILL)

@@ -15,7 +15,7 @@ from moso import errors
 from moso.adjoint import adjoint_sweep
 from moso.configuration import Configuration
 from moso.data.views import as_view
-from moso.evidence.inverse_hessian import Solver, conjugate_gradients, risk_influences
+from moso.evidence.second_order.inverse_hessian import Solver, conjugate_gradients, risk_influences
 from moso.gradients import SampleRisk, cross_entropy
 from moso.run.job import Job
 from moso.scores import find_score
@@ -70,7 +70,7 @@ def explicit(model, added, risk=EVERYTHING):
 
 
 def by_factors(monkeypatch):
-    monkeypatch.setattr("moso.evidence.inverse_hessian.FORMED", 0)
+    monkeypatch.setattr("moso.evidence.second_order.inverse_hessian.FORMED", 0)
 
 
 WAYS = {
@@ -91,6 +91,32 @@ def test_it_is_the_formula_with_the_explicit_hessian(monkeypatch, scope, prepare
     found = risk_influences(model, VIEW, EVERYTHING, risk=judged, solver=solver)
     expected = explicit(model, 0.07, EVERYTHING if risk == "train" else some)
     assert found == pytest.approx(expected, rel=1e-3, abs=1e-3 * np.abs(expected).max())
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_order_is_that_of_dattris_explicit_influence_function():
+    """dattri's (the `bench` extra) is grad R_i^T H^-1 g_z per test sample; ours takes the mean of g and of N off."""
+    pytest.importorskip("dattri")
+    from dattri.algorithm.influence_function import IFAttributorExplicit
+    from dattri.task import AttributionTask
+    from torch.utils.data import DataLoader, TensorDataset
+
+    model = trained()
+
+    def loss(parameters, data):
+        inputs, labels = data
+        outputs = torch.func.functional_call(model, parameters, (inputs,))
+        return F.cross_entropy(outputs, labels)
+
+    loader = DataLoader(TensorDataset(*VIEW.batch(EVERYTHING)), batch_size=30, shuffle=False)
+    task = AttributionTask(loss_func=loss, model=model, checkpoints=model.state_dict())
+    attributor = IFAttributorExplicit(task=task, regularization=0.07, device="cpu")
+    attributor.cache(loader)
+    theirs = np.asarray(attributor.attribute(loader, loader).detach(), dtype=np.float64).mean(axis=1)
+    solver = Solver("all", damping=0.02, weight_decay=0.05, tolerance=1e-6)
+    found = risk_influences(model, VIEW, EVERYTHING, solver=solver)
+    expected = (theirs - theirs.mean()) / 29
+    assert found == pytest.approx(expected, rel=1e-2, abs=1e-2 * np.abs(expected).max())
 
 
 def test_a_network_of_several_layers_is_differentiated_through_all_of_them():

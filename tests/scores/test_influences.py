@@ -7,9 +7,9 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from moso.data.views import as_view
-from moso.evidence import influences as module
-from moso.evidence.curvature import Curvature
-from moso.evidence.influences import influences
+from moso.evidence.second_order import influences as module
+from moso.evidence.second_order.curvature import Curvature
+from moso.evidence.second_order.influences import influences
 from moso.gradients import Factored
 from moso.randomness import seeded
 from moso.scores.opt import opt_scores

@@ -259,16 +259,26 @@ def test_bad_evidence_is_one_sentence(make_evidence):
 @pytest.mark.parametrize("selector", NAMES)
 def test_a_selector_without_its_evidence_says_what_to_give(selector, make_evidence):
     every = {**make_evidence(30), "scores": np.ones(30)}
-    spelled = {"class-error": "class_error", "probabilities": "evidence"}
-    for need in find_selector(selector).needed():
+    spelled, found = {"class-error": "class_error", "probabilities": "evidence"}, find_selector(selector)
+    for need in found.needed(found.fitting({}, by_class=False)):
         less = {name: value for name, value in every.items() if name != spelled.get(need, need)}
         with refusal("evidence-missing", selector, spelled.get(need, need)):
             moso.select(less.pop("scores", None), ratio=0.5, selector=selector, **less)
     # And it is content with what it declares.
-    wanted = {spelled.get(need, need) for need in find_selector(selector).needed()}
+    wanted = {spelled.get(need, need) for need in found.needed()}
     only = {name: value for name, value in every.items() if name in wanted}
     count = {} if only else {"ids": range(30)}
     assert len(moso.select(only.pop("scores", None), ratio=0.5, selector=selector, **only, **count)) == 15
+
+
+@pytest.mark.parametrize("selector", ["herding", "facility-location", "graph-cut"])
+def test_without_labels_all_samples_are_taken_together_unless_the_caller_says_otherwise(selector, make_evidence):
+    features = make_evidence(30)["features"]
+    told = {"ratio": 0.5, "selector": selector, "features": features}
+    together = moso.select(None, classes="together", **told)
+    assert moso.select(None, **told).tolist() == together.tolist()
+    with refusal("evidence-missing", selector, "labels"):
+        moso.select(None, classes="balanced", **told)
 
 
 @pytest.mark.parametrize("selector", sorted(BY_CLASS))

@@ -55,13 +55,15 @@ def slow_loss(model, task, image, text, bank):
     with torch.no_grad():
         theirs = [F.normalize(part, dim=1) for part in model(bank.inputs, bank.texts)]
     strangers = [j for j in range(len(bank.texts)) if not torch.equal(bank.texts[j], text)]
-    own = one @ other / task.temperature
-    texts = [one @ theirs[1][j] / task.temperature for j in strangers]
-    inputs = [theirs[0][j] @ other / task.temperature for j in strangers]
-    if task.form == "siglip":
-        apart = sum(F.softplus(logit + task.bias) for logit in texts + inputs) / 2
-        return F.softplus(-own - task.bias) + apart
-    return sum(torch.log(sum(torch.exp(logit) for logit in [own, *logits])) - own for logits in (texts, inputs)) / 2
+    total = 0
+    for query, partner, bank_of in ((one, other.detach(), theirs[1]), (other, one.detach(), theirs[0])):
+        own = query @ partner / task.temperature
+        logits = [query @ bank_of[j] / task.temperature for j in strangers]
+        if task.form == "siglip":
+            total += F.softplus(-own - task.bias) + sum(F.softplus(logit + task.bias) for logit in logits)
+        else:
+            total += torch.log(sum(torch.exp(logit) for logit in [own, *logits])) - own
+    return total / 2
 
 
 @pytest.mark.parametrize("form", ["infonce", "siglip"])

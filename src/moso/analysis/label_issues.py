@@ -25,8 +25,10 @@ from moso.selection.feature_rows import Features
 
 # The score that ranks suspects if the run has it, and neighbours cannot be asked (docs/suspects.md).
 BEST = "aum"
-# Where inputs are vectors: doubt of the nearest samples, and the mean rank of that and of out-of-sample doubt.
+# Where inputs are vectors: doubt of the nearest samples, and the mean rank of that and of out-of-sample doubt, which
+# counts twice (docs/suspects.md).
 NEIGHBOURS, COMBINED = "neighbours", "combined"
+_WEIGHTS = (2, 1)
 # What found the most wrong labels in our measurements, best first; page and `suspects` take the first that is there.
 _RECOMMENDED = (COMBINED, BEST, OUT_OF_SAMPLE)
 
@@ -116,7 +118,7 @@ def _by_neighbours(
         found = neighbour_doubt(Features(input_rows(train)), given)
     except errors.PackageMissing as problem:
         return {}, f"Without {NEIGHBOURS} and {COMBINED} beside them: {problem}."
-    return {NEIGHBOURS: found, COMBINED: mean_rank(unseen, found)}, ""
+    return {NEIGHBOURS: found, COMBINED: mean_rank(unseen, found, weights=_WEIGHTS)}, ""
 
 
 def label_suspicion(run: Run) -> tuple[str, NDArray[np.float64]] | None:

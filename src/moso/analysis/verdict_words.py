@@ -36,7 +36,8 @@ def sentences_of(verdict: "Verdict") -> tuple[str, ...]:
 def _unproven(verdict: "Verdict") -> tuple[str, ...]:
     if verdict.samples and not verdict.test_samples:
         return (
-            f"Nothing is proven: {verdict.data} has no test data, so no network was retrained on the kept samples.",
+            f"Nothing is proven: {verdict.data} has no labelled test data, so no network was retrained on the kept "
+            "samples.",
             "Whether the kept samples are enough, and whether they beat drawing at random, is not known.",
         )
     return (

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import torch
 from PIL import Image
 from torch.utils.data import default_collate
 
 from moso import errors
 from moso.data.given import Given, look_at
 from moso.data.given.answer_columns import answer_of
-from moso.data.given.given_arrays import plain
+from moso.data.given.given_arrays import from_inputs, plain
 from moso.data.given.given_streams import is_stream
 from moso.data.given.pictures import PicturesAsTensors, stacked_pictures
 from moso.data.readers import MEMORY_LIMIT_BYTES, MemoryReader, Reader
@@ -20,7 +21,18 @@ from moso.data.samples import Samples, StoredSamples, UserSamples
 from moso.data.tokenizer import TextReader, Tokenizer
 from moso.data.views import Collate, ItemView, Normalisation, check_repeatable, is_array_pair
 from moso.progress import Progress, silent
-from moso.tasks import Classification, Loss, PerSample, Task, find_task, fitting_task, mean_loss, own_metric, unread
+from moso.tasks import (
+    Classification,
+    Loss,
+    PerSample,
+    Task,
+    Unlabelled,
+    find_task,
+    fitting_task,
+    mean_loss,
+    own_metric,
+    unread,
+)
 from moso.tasks.classification import is_names
 from moso.tasks.registry import holds_numbers
 from moso.tasks.regression import squared_error
@@ -55,8 +67,15 @@ class Asked:
         """Whether the loss takes batches `(inputs, answers)`: it is one of ours."""
         return self.own_loss is None or self.own_loss is squared_error
 
+    @property
+    def is_unlabelled(self) -> bool:
+        """Whether samples have no answers, or answers that are not to be looked at."""
+        return self.task == Unlabelled.name or (isinstance(self.task, Task) and not self.task.has_answers)
+
     def look_at(self, data: Any, read_answers: bool = True, columns: Sequence[str] = ()) -> Given:
         """Recognise a split; `columns` are those of the training split, where it has names."""
+        if self.is_unlabelled and not is_array_pair(data) and isinstance(data, np.ndarray | torch.Tensor | list):
+            return from_inputs(data)
         return look_at(
             data,
             label=self.label,
@@ -182,6 +201,10 @@ def _samples(given: Given, quiet: Given, task: Task, asked: Asked) -> Samples:
     labels = None if asked.labels is None else plain(asked.labels)
     groups, answers = None, labels if labels is not None and task.answers_are_classes else quiet.answers
     column = answers if task.answers_are_classes else labels
+    if not task.has_answers:
+        if labels is not None:
+            raise errors.SettingsConflict("labels= beside task='unlabelled': leave one of the two out")
+        answers = unread(given.count)
     if column is not None:
         _check_classes(column, given.count)
     if labels is not None and not task.answers_are_classes:

@@ -73,6 +73,7 @@ class PruneSettings(TypedDict, total=False):
     initialisations: int | None
     early_epochs: int | None
     embedding: str | None
+    features: Literal["reference", "embedding"] | None
     rounds: int | None
     class_mix: Literal["equal", "as-is"] | None
     min_per_class: int | None
@@ -127,7 +128,8 @@ class PruneConfig:
         trial_share: Share of the retraining's epochs for which a candidate of `auto` is tried.
         initialisations: Networks that el2n and grand average.
         early_epochs: Epochs after which el2n and grand look; 0 is a tenth of training.
-        embedding: Features for ssp: `trained`, a file, or `timm:NAME`.
+        embedding: Embedding without labels for ssp and zcore: `trained`, `inputs`, a file, or `timm:NAME`.
+        features: Features that samples are compared by: those of the `reference` network, or of the `embedding`.
         rounds: Rounds of training on the kept samples, scoring all samples and dropping a part.
         class_mix: Mix of classes that is kept, `equal` (balanced) or `as-is` (proportional); by default `as-is` if the
             largest class has more than 1.5 times the samples of the smallest.
@@ -186,6 +188,7 @@ class PruneConfig:
     initialisations: int | None = None
     early_epochs: int | None = None
     embedding: str | None = None
+    features: Literal["reference", "embedding"] | None = None
     rounds: int | None = None
     class_mix: Literal["equal", "as-is"] | None = None
     min_per_class: int | None = None

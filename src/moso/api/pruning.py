@@ -28,6 +28,7 @@ from moso.data.samples import Samples, StoredSamples
 from moso.data.views import Collate
 from moso.evaluation.standings import RANDOM
 from moso.evidence import read_state
+from moso.evidence_kinds.label_free_embedding import INPUTS
 from moso.evidence_kinds.registry import averages
 from moso.executors import ForkedProcesses, InProcess
 from moso.executors.forked import check_forking
@@ -99,7 +100,8 @@ def prune(
         method: A name that `moso methods` lists, a `Method` or a `Score`.
         selector: Name or `Selector` to use in place of the selector of the method.
         task: What is learned, if data and loss do not determine it: a name (`multi-label`) or a `Task` with its loss
-            and metric.
+            and metric. With `unlabelled`, `train_set` is a column of inputs (an array, a tensor, a list of texts), no
+            network is trained on labels, and nothing is measured.
         loss: Per-sample loss, `loss(model, batch) -> [batch]`. With a loss, fractional labels and several labels per
             sample are numbers to predict instead of classes.
         metric: Per-sample metric, `metric(model, batch) -> [batch]`, in ``[0, 1]``; higher is better.
@@ -148,7 +150,10 @@ def prune(
         )
         given = asked.look_at(splits.get("train", train_set), read_answers=score_set is None and column is None)
         share = asked_ratio(ratio, keep, given.count)
-        data = _data(given, score_set, _others(splits, test_set, validation_set, risk), asked)
+        others = (None, None) if asked.is_unlabelled else _others(splits, test_set, validation_set, risk)
+        if asked.is_unlabelled and (test_set is not None or validation_set is not None):
+            raise errors.SettingsConflict("task='unlabelled' retrains and measures nothing; leave test data out")
+        data = _data(given, score_set, others, asked)
         along = list(_ALONG) if own_score is None and "terms" in _needs_of(chosen) else []
         registered = [chosen.name] if isinstance(method, str) else []
         values = {
@@ -205,6 +210,9 @@ def _fitting(train: Samples, model: Any, asked_for: dict[str, Any]) -> dict[str,
         SettingsConflict: Another network is to be retrained, but the network is the user's own.
     """
     network, recipe = ("convnet", "pictures") if len(train.shape) == 3 else ("mlp-w32", "table")
+    if not train.task.has_answers:
+        inputs = {"embedding": INPUTS} if len(train.shape) == 1 and train.vocabulary is None else {}
+        asked_for = {"task": train.task.name, **inputs, **asked_for}
     if train.vocabulary is not None:
         network, recipe = "bag", "text"
     if asked_for.get("embed") and model is None:

@@ -156,9 +156,9 @@ def score(
         raise errors.SettingInvalid(
             f"renew_statistics={renew_statistics}: batch-norm's statistics need batches of at least 2"
         )
-    points = _trajectory(trajectory, total_steps)
+    points = trajectory_of(trajectory, total_steps)
     points = points.optimizer_aware() if optimizer_aware else points
-    network = _network(model, device)
+    network = network_for(model, device)
     view = as_view(data, collate, None if loss is cross_entropy else loss)
     check_repeatable(view)
     named = _risks(risk)
@@ -209,7 +209,7 @@ def score(
     return combined(0)
 
 
-def _trajectory(given: object, total_steps: int | None) -> Trajectory:
+def trajectory_of(given: object, total_steps: int | None) -> Trajectory:
     """Return a trajectory, or refuse what is none with what may have been meant."""
     if isinstance(given, Trajectory):
         return given
@@ -242,7 +242,8 @@ def _trajectory(given: object, total_steps: int | None) -> Trajectory:
     return Trajectory.from_states(states, total_steps)
 
 
-def _network(model: object, device: str | None) -> nn.Module:
+def network_for(model: object, device: str | None) -> nn.Module:
+    """Return the network inside of wrappers, or a copy of it on another device; refuse what is no network."""
     if not isinstance(model, nn.Module):
         raise errors.WrongType(
             f"model is of type {type(model).__name__} and no nn.Module; score needs the network itself"

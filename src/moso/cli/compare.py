@@ -74,10 +74,11 @@ def _compare(
     from moso.report.page.page import write_report
     from moso.results.reading import Run
     from moso.results.verification import mended
-    from moso.run.stages import check_own
+    from moso.run.stages import check_measurable, check_own
     from moso.run.stages import compare as carry_out
 
     job = new_job(file, out, options, settings, {"baselines": list(BASELINES)}, dry_run)
+    check_measurable(job)
     check_own(job, *own)
     if dry_run:
         print_plan(job, options.worker_count(job.configuration))

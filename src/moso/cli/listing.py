@@ -20,9 +20,10 @@ _TRAITS = {"no labels": "without_labels", "no training": "without_training", "em
 def methods(as_json: Json = False) -> None:
     """List methods by family, scores and selectors: when to use them, what they need, cost and can be told."""
     from moso.cli.printed_tables import console
+    from moso.evaluation.baselines import BASELINES
     from moso.methods import FAMILIES, listing
 
-    rows = listing()
+    rows = [*listing(), *(_of_baseline(name, text) for name, text in BASELINES.items())]
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return
@@ -32,6 +33,13 @@ def methods(as_json: Json = False) -> None:
     for kind, names in _COLUMNS.items():
         _print(f"{kind}s", names, [[_text(row[name]) for name in names] for row in rows if row["kind"] == kind])
     console().print("settings: --setting coverage.cut=0.2, or coverage.cut = 0.2 under [settings] in a TOML file")
+
+
+def _of_baseline(name: str, text: str) -> dict[str, Any]:
+    """Return a baseline of `moso compare` as a row: it prunes nothing, and costs what a pruned training costs."""
+    costs = "as many updates as the pruned training"
+    known = {"name": name, "kind": "baseline", "family": "baselines", "when": f"{text} (--baseline {name})"}
+    return {**known, **dict.fromkeys(_TRAITS.values(), False), "description": text, "needs": "", "cost": costs}
 
 
 def _of_method(row: dict[str, Any]) -> list[str]:

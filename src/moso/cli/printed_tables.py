@@ -18,6 +18,7 @@ from moso.report.text_table import TextTable
 from moso.results.reading import Run
 from moso.run.choosing import auto_path, is_trial, read_decisions
 from moso.run.job import Job
+from moso.selection import kept_count
 
 
 def console() -> Console:
@@ -30,9 +31,27 @@ def console() -> Console:
 
 def print_summary(job: Job) -> None:
     """Print the metric by method and ratio, the headline of the page, and the costs."""
+    out = console()
+    if job.task.has_answers:
+        _print_standings(out, job)
+    else:
+        _print_kept(out, job)
+    print_mix(job)
+    if job.task.has_answers:
+        print_verdict(verdict_of(Run(job.directory)))
+    _print_decisions(out, job)
+    if job.view_reason:
+        out.print(job.view_reason, soft_wrap=True)
+    _print_costs(out, job)
+    files = [job.directory.root / name for name in ("report.html", "selections.parquet", "scores.parquet")]
+    out.print("see " + ", ".join(job.directory.named(path) for path in files if path.exists()))
+
+
+def _print_standings(out: Console, job: Job) -> None:
+    """Print the metric by method and ratio."""
     rows = sorted(ordered_lines(Run(job.directory)), key=lambda line: (line.method, line.selector, line.ratio))
     ratios = sorted({line.ratio for line in rows if line.method != "full"})
-    out, c = console(), job.configuration
+    c = job.configuration
     noise = f", {c.label_noise:.0%} label noise" if c.label_noise else ""
     spread = f"mean ± standard deviation of {c.seeds} seeds" if c.seeds > 1 else "one seed"
     measure = rows[0].measure
@@ -52,14 +71,18 @@ def print_summary(job: Job) -> None:
     for line in rows:
         if line.method == "full":
             out.print(f"all data: {line.text}")
-    print_mix(job)
-    print_verdict(verdict_of(Run(job.directory)))
-    _print_decisions(out, job)
-    if job.view_reason:
-        out.print(job.view_reason, soft_wrap=True)
-    _print_costs(out, job)
-    files = [job.directory.root / name for name in ("report.html", "selections.parquet", "scores.parquet")]
-    out.print("see " + ", ".join(job.directory.named(path) for path in files if path.exists()))
+
+
+def _print_kept(out: Console, job: Job) -> None:
+    """Print what was selected where nothing can be measured."""
+    out.print(
+        f"{job.configuration.dataset} has no labels: samples are selected, and nothing is retrained or measured.",
+        soft_wrap=True,
+    )
+    count = len(job.data.train)
+    for one in Run(job.directory).selections():
+        kept = kept_count(count, one.ratio)
+        out.print(f"{one.method} ({one.selector}), ratio {one.ratio:g}, seed {one.seed}: {kept:,} of {count:,} kept")
 
 
 def print_mix(job: Job) -> None:

@@ -57,7 +57,8 @@ def _carry_out(job: "Job", executor: "Executor") -> None:
     train_stage(job, executor)
     score_stage(job, executor)
     select_stage(job)
-    evaluate_stage(job, executor)
+    if job.task.has_answers:
+        evaluate_stage(job, executor)
     write_report(Run(job.directory))
 
 

@@ -109,6 +109,18 @@ VERBS: dict[str, Verb] = {
         "List samples whose label is probably wrong.",
         "moso suspects runs/digits --top 50",
     ),
+    "tokens": Verb(
+        _AFTER,
+        "tokens:tokens",
+        "Show which tokens of a language model's samples pull.",
+        "moso tokens runs/chat --sample 12 --sample 40",
+    ),
+    "index": Verb(
+        _AFTER,
+        "index:index",
+        "Store the gradients of a run's samples, and ask which samples new targets want.",
+        "moso index query runs/chat --target code=text:code.jsonl",
+    ),
     "reproduce": Verb(
         _STUDIES,
         "reproduce:reproduce_command",
@@ -132,4 +144,6 @@ VERBS: dict[str, Verb] = {
     "datasets": Verb(_LISTS, "listing:datasets", "List data sets and forms of paths.", "moso datasets"),
 }
 # Verbs that continue from what an interrupted command has finished.
-RESUMABLE = frozenset({"run", "compare", "embed", "train", "score", "select", "evaluate", "suspects", "reproduce"})
+RESUMABLE = frozenset(
+    {"run", "compare", "embed", "train", "score", "select", "evaluate", "suspects", "index", "reproduce"}
+)

@@ -6,18 +6,17 @@
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import tomli_w
-from pydantic import ConfigDict, ValidationError, field_validator
+from pydantic import ConfigDict, ValidationError, ValidationInfo, field_validator
 
 from moso import errors
 from moso.configuration.candidates import LEAST_PARTITIONS, undecided
 from moso.configuration.device import resolve_device
 from moso.configuration.fields import (
-    CUSTOM,
     FORMAT,
     DataFields,
     NetworkFields,
@@ -26,21 +25,19 @@ from moso.configuration.fields import (
     ScoringFields,
     SelectionFields,
 )
+from moso.configuration.label_free import label_problem, settle_features, settle_task
 from moso.configuration.network_settings import check_networks, fitting_networks, retraining_recipe
 from moso.configuration.resolved_method import ResolvedMethod, all_needs, read_settings, resolve_method
-from moso.data.sources.registry import expected_task, has_vectors
 from moso.errors import unknown_name
 from moso.evaluation.baselines import BASELINES, FEWER_STEPS
 from moso.evidence.estimators import IN_RUN
-from moso.evidence_kinds.label_free_embedding import INPUTS
 from moso.evidence_kinds.registry import about_classes, needed_kinds
-from moso.methods import Method, find_method, methods
+from moso.methods import Method, find_method, methods, out_of_sample_names
 from moso.methods.auto import AUTO, CHOSEN
 from moso.models import Start
 from moso.scores import Score
 from moso.selection import Selector, check_ratio
 from moso.selection.share import parse_share
-from moso.tasks import find_task
 from moso.training.in_run import check_in_run
 from moso.training.recipe import TrainingRecipe, load_recipe, written_recipe
 
@@ -63,16 +60,27 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
     surrogate: TrainingRecipe
     retraining: TrainingRecipe
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_no_truth_value(cls, value: Any, info: ValidationInfo) -> Any:
+        # pydantic accepts true as the number 1.
+        if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation is not bool:
+            raise ValueError("a truth value is no number and no text")
+        return value
+
     @field_validator("methods", "selectors", "ratios", "baselines", mode="before")
     @classmethod
-    def _without_repeats(cls, values: Any) -> Any:
-        return tuple(dict.fromkeys(values)) if isinstance(values, list | tuple) else (values,)
-
-    @field_validator("ratios", mode="before")
-    @classmethod
-    def _shares(cls, values: Any) -> Any:
-        """Read shares as people write them: 0.4, or 40% as a text; 40 is asked about."""
-        return tuple(parse_share(value) if isinstance(value, str | int | float) else value for value in values)
+    def _each_once(cls, values: Any, info: ValidationInfo) -> Any:
+        """Take a list, or one value for a list of one; ratios as people write them: 0.4, or 40% as a text."""
+        listed = list(values) if isinstance(values, list | tuple) else [values]
+        if info.field_name == "ratios":
+            listed = [parse_share(value) if isinstance(value, str | int | float) else value for value in listed]
+        for number, value in enumerate(listed):
+            if value == "":
+                raise ValueError("an empty name; leave it out")
+            if value in listed[:number]:
+                raise ValueError(f"{value!r} is named twice; name it once")
+        return tuple(listed)
 
     @classmethod
     def resolve(cls, given: dict[str, Any]) -> "Configuration":
@@ -84,7 +92,11 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
         Raises:
             MosoError: ``unknown-name``, ``setting-invalid``, ``format-unknown``, and those of `check`.
         """
-        values = {name: value for name, value in given.items() if value is not None and value != []}
+        values = {name: value for name, value in given.items() if value is not None}
+        for name in ("ratios", "methods"):
+            if values.get(name) == []:
+                raise errors.SettingInvalid(f"{name} = []: name at least one, or leave it out")
+        values = {name: value for name, value in values.items() if value != []}
         known = {*cls.model_fields, *_SHORTCUTS, "classless"}
         for name in values:
             if name not in known:
@@ -98,11 +110,10 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
             values = {"view": "evaluation", "methods": ["moso", "moso-standardised", "moso-rank"], **values}
         shortcuts = {name: values.pop(name) for name in _SHORTCUTS if name in values}
         dataset = str(values.get("dataset", "digits"))
-        _settle_task(values, dataset)
+        settle_task(values, dataset)
         model, recipe = fitting_networks(values, dataset)
         values.setdefault("model", model)
-        if has_vectors(dataset) or values.get("embed"):
-            values.setdefault("embedding", INPUTS)
+        settle_features(values, dataset)
         # A file with a format was written by a run and holds its whole recipe; the named recipe may have changed since.
         named = None if "format" in values else load_recipe(str(values.setdefault("recipe", recipe)))
         for stage in ("surrogate", "retraining"):
@@ -139,7 +150,9 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
         if every:
             configuration = configuration.model_copy(update={"methods": configuration.possible_methods()})
         if shortcuts.get("out_of_sample"):
-            configuration = configuration.model_copy(update={"methods": _unseen(configuration.methods, every)})
+            configuration = configuration.model_copy(
+                update={"methods": out_of_sample_names(configuration.methods, every)}
+            )
         configuration.check()
         return configuration
 
@@ -270,7 +283,10 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
         own = find_method(method) if isinstance(method, str) else method
         if own.name == AUTO and selector in (None, CHOSEN, CHOSEN.name):
             return undecided(self)
-        return resolve_method(own, selector or self.selector_of(own), self.settings, self.min_per_class, score)
+        found = resolve_method(
+            own, selector or self.selector_of(own), self.settings, self.min_per_class, score, by_class=self.by_class
+        )
+        return replace(found, features=self.features)
 
     def choices(self) -> list[ResolvedMethod]:
         """Return the pairs of this run, resolved."""
@@ -288,6 +304,9 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
                 f"method {AUTO!r} tries candidates on partitions that no score has looked at, and finds the selector "
                 f"itself; use {LEAST_PARTITIONS} partitions or more, and no selector with it"
             )
+        unlabelled = label_problem(self, choice)
+        if unlabelled is not None:
+            return unlabelled
         if choice.min_per_class and not self.by_class:
             return "min_per_class counts samples of a class, but the samples have no classes"
         if choice.by_class() and not self.by_class:
@@ -375,35 +394,5 @@ def read_toml(path: Path) -> dict[str, Any]:
     """
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as problem:
         raise errors.FileUnreadable(f"{path} cannot be read as TOML: {problem}") from problem
-
-
-def _unseen(names: Iterable[str], every: bool) -> tuple[str, ...]:
-    """Return the out-of-sample forms of methods; random selection stays, and of `all`, those without one are left out.
-
-    Raises:
-        MosoError: ``method-impossible`` if a method has none.
-    """
-    found = []
-    for name in names:
-        score = find_method(name).find_score()
-        if name == "random":
-            found.append(name)
-        elif not every or (score is not None and score.unseen is not None):
-            found.append(find_method(name).out_of_sample().name)
-    return tuple(found)
-
-
-def _settle_task(values: dict[str, Any], dataset: str) -> None:
-    """Fill in the task and whether samples have classes; for data in memory, the caller decides.
-
-    Files written before tasks had names contain `classless`.
-    """
-    if "classless" in values:
-        values["by_class"] = not values.pop("classless")
-    if dataset == CUSTOM:
-        values["task"] = CUSTOM
-    else:
-        task = find_task(str(values["task"])) if "task" in values else expected_task(dataset)
-        values |= {"task": task.name, "by_class": task.by_class}

@@ -19,6 +19,7 @@ from moso.selection import Selector, find_selector, selectors
 from moso.settings import Settings
 
 Given = Mapping[str, Mapping[str, Any]]
+FEATURES, EMBEDDING = "features", "embedding"
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,11 @@ class ResolvedMethod:
     min_per_class: int = 0
     is_own: bool = False  # the user imported the score or list into the run
     overrides: str = ""  # hash of manual decisions in the run
+    features: str = "reference"  # whose features samples are compared by: the reference's, or those of the embedding
 
     @property
     def parameters(self) -> str:
-        """All settings of the selector as JSON, recorded with a selection."""
+        """The settings of the selector as JSON, recorded with a selection; later ones if they are not the default."""
         least = {"min_per_class": self.min_per_class} if self.min_per_class else {}
         by_hand = {"overrides": self.overrides} if self.overrides else {}
         return json.dumps({**self.settings.identity(), **least, **by_hand})
@@ -44,12 +46,16 @@ class ResolvedMethod:
     def needs(self) -> frozenset[str]:
         """Return the names of the evidence that score and selector need."""
         own = frozenset() if self.score is None else self.score.needed(self.score_settings)
-        return own | self.selector_needs()
+        return frozenset(map(self._measured, own)) | self.selector_needs()
 
     def selector_needs(self) -> frozenset[str]:
         """Return the names of the evidence that the selector needs in addition to scores."""
         asked = self.selector.needed(self.settings) - {"scores", "hard"}
-        return frozenset({"labels"} if self.min_per_class else ()) | {BEHIND.get(name, name) for name in asked}
+        return frozenset({"labels"} if self.min_per_class else ()) | {self._measured(name) for name in asked}
+
+    def _measured(self, name: str) -> str:
+        """Return the name of the evidence that is measured where a score or selector asks for one."""
+        return EMBEDDING if name == FEATURES and self.features == EMBEDDING else BEHIND.get(name, name)
 
     def problem(self) -> str | None:
         """Return one sentence on why this pair is impossible, or None if it is possible."""
@@ -84,6 +90,7 @@ def resolve_method(
     given: Given,
     min_per_class: int = 0,
     score: Score | None = None,
+    by_class: bool = True,
 ) -> ResolvedMethod:
     """Resolve a method and a selector with a user's settings.
 
@@ -93,6 +100,7 @@ def resolve_method(
         given: Settings by score or selector, then by name.
         min_per_class: Samples that every class keeps.
         score: Score in place of that of the method.
+        by_class: Whether samples have classes; without them, selectors that go class by class take all together.
 
     Raises:
         MosoError: ``unknown-name``, ``setting-invalid``.
@@ -117,7 +125,7 @@ def resolve_method(
         score,
         chosen,
         Settings() if score is None else score.resolved(about_score),
-        chosen.resolved({**own, **about_selector}),
+        chosen.fitting({**own, **about_selector}, by_class),
         min_per_class,
     )
 
@@ -152,6 +160,8 @@ def _entries(given: Iterable[str] | Given) -> Iterable[tuple[str, str, Any]]:
                 raise errors.SettingInvalid(f"[settings] {owner} = {table!r} is not of the form NAME.SETTING = VALUE")
             yield from ((owner, name, value) for name, value in table.items())
         return
+    if not isinstance(given, str | list | tuple):
+        raise errors.SettingInvalid(f"settings = {given!r} is not of the form NAME.SETTING = VALUE")
     for text in [given] if isinstance(given, str) else given:
         left, equals, value = str(text).partition("=")
         owner, dot, name = left.strip().rpartition(".")

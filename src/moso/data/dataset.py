@@ -116,13 +116,14 @@ def open_dataset(
     _check_options(resize, test_share, validation, validation_share, label_noise)
     source, test = open_source(name, resize, memory_limit, task)
     if not source.task.by_class and (labels is not None or label_noise > 0):
-        raise errors.ClassesRequired(f"the answers of {name} are numbers; --labels and --label-noise are for classes")
+        what = f"the answers of {name} are numbers" if source.task.has_answers else f"{name} is opened without labels"
+        raise errors.ClassesRequired(f"{what}; --labels and --label-noise are for classes")
     # Every draw below is by id, and the splits use the source's labels, so replaced labels never move a sample between
     # splits.
     clean = source.labels
     used = clean if labels is None else read_labels(labels, len(source), source.classes, source.ids, clean)
     training = _Training(source, clean, used)
-    if test is None and test_share > 0:
+    if test is None and test_share > 0 and source.task.has_answers:  # without answers nothing is tested
         training, test = training.hold_out(test_share, name, "test")
     judge = None if validation is None else open_source(validation, resize, memory_limit, task)[0]
     if validation_share > 0:

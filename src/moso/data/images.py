@@ -20,6 +20,7 @@ from PIL import Image
 
 from moso import errors
 from moso.columns import Array
+from moso.data.user_files import check_regular
 from moso.errors import MosoError
 from moso.randomness import generator
 
@@ -50,6 +51,8 @@ def naming_broken_image(name: str) -> Iterator[None]:
 
 def open_image(encoded: Path | bytes) -> Image.Image:
     """Open an encoded image: the header is read, the pixels are not."""
+    if isinstance(encoded, Path) and encoded.exists():
+        check_regular(encoded)
     return Image.open(io.BytesIO(encoded) if isinstance(encoded, bytes) else encoded)
 
 
@@ -266,6 +269,8 @@ class Column:
 
     values: pa.ChunkedArray
     paths: pa.ChunkedArray | None = None
+    folder: Path | None = None
+    """Where relative paths begin."""
 
     def __call__(self, position: int) -> Path | bytes:
         """Return the bytes at a position, or the path of the file that holds them."""
@@ -273,7 +278,9 @@ class Column:
         if value is not None:
             return value
         path = None if self.paths is None else self.paths[position].as_py()
-        return b"" if path is None else Path(path)  # empty bytes raise a BrokenImageError with the image's name
+        if path is not None:
+            return Path(path) if self.folder is None else self.folder / path
+        return b""  # empty bytes raise a BrokenImageError with the image's name
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from moso import errors
 from moso.columns import Array
+from moso.data.user_files import read_npy, read_parquet
 from moso.errors import MosoError
+from moso.files import plain_cell
 from moso.tasks.classification import check_labels
 
 # Columns of raw values by name; `None` is the name of the only column of a file without a header.
@@ -141,7 +142,7 @@ def _read(file: Path, key: str | None, classes: Sequence[str]) -> tuple[Array, A
         if suffix in (".npz", ".npy"):
             return _read_numpy(file, key), None
         if suffix == ".parquet":
-            table: _Table = dict(pq.read_table(file).to_pydict())
+            table: _Table = dict(read_parquet(file).to_pydict())
         elif suffix in (".csv", ".tsv", ".txt"):
             table = _read_text(file, key, classes)
         else:
@@ -150,16 +151,20 @@ def _read(file: Path, key: str | None, classes: Sequence[str]) -> tuple[Array, A
         # An array of Python objects would have to be unpickled, which numpy refuses with a ValueError.
         raise errors.FileUnreadable(f"label file {file} cannot be read: {problem}") from problem
     values = table[_choose(file, [name for name in table if name != "id"], key, "column")]
-    return _array(values), _array(table["id"]) if "id" in table else None
+    try:
+        return _array(values), _array(table["id"]) if "id" in table else None
+    except (TypeError, ValueError) as problem:
+        raise errors.LabelInvalid(f"label file {file} holds neither numbers nor texts ({problem})") from problem
 
 
 def _read_numpy(file: Path, key: str | None) -> Array:
-    with file.open("rb") as stream:
-        loaded = np.load(stream, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            if key is not None:
-                raise errors.ColumnMissing(f"label file {file} is one array and has no key {key!r}")
-            return loaded
+    if file.suffix.lower() == ".npy":
+        if key is not None:
+            raise errors.ColumnMissing(f"label file {file} is one array and has no key {key!r}")
+        return np.array(read_npy(file, "labels"))
+    if not zipfile.is_zipfile(file):
+        raise errors.FileUnreadable(f"label file {file} is no archive of arrays, which .npz stands for")
+    with file.open("rb") as stream, np.load(stream, allow_pickle=False) as loaded:
         array: Array = loaded[_choose(file, list(loaded.files), key, "array")]
         return array
 
@@ -207,7 +212,7 @@ def _array(values: Sequence[object]) -> Array:
 
 def _order(file: Path, own: Array, ids: pa.Array) -> NDArray[np.int64]:
     """Return the row of the file that belongs to each sample."""
-    rows = {str(value): row for row, value in enumerate(own.tolist())}
+    rows = {value: row for row, value in enumerate(_named(own, ids))}
     order = [rows.get(str(value)) for value in ids.to_pylist()]
     if len(rows) != len(own) or None in order:
         missing = next((value for value in ids.to_pylist() if str(value) not in rows), None)
@@ -221,7 +226,7 @@ def _order(file: Path, own: Array, ids: pa.Array) -> NDArray[np.int64]:
 def _positions(file: Path, own: Array, ids: pa.Array) -> NDArray[np.int64]:
     """Return the position of the sample that each row of the file names."""
     places = {str(value): place for place, value in enumerate(ids.to_pylist())}
-    named = [str(value) for value in own.tolist()]
+    named = _named(own, ids)
     strange = next((value for value in named if value not in places), None)
     if strange is not None or len(set(named)) != len(named):
         twice = next((value for value in named if named.count(value) > 1), "") if strange is None else ""
@@ -230,6 +235,12 @@ def _positions(file: Path, own: Array, ids: pa.Array) -> NDArray[np.int64]:
             f"column id of label file {file} {problem}; ids are as in scores.parquet, such as {ids[0].as_py()!r}"
         )
     return np.array([places[value] for value in named], dtype=np.int64)
+
+
+def _named(own: Array, ids: pa.Array) -> list[str]:
+    """Return the ids of a file as texts, those that a spreadsheet must not take for formulas as they were."""
+    known = set(map(str, ids.to_pylist()))
+    return [text if text in known else plain_cell(text) for text in map(str, own.tolist())]
 
 
 def _is_number(text: str) -> bool:

@@ -224,7 +224,7 @@ def prepared(
     point = point.fitted_to(model)
     state = point.state()
     check_finite_state(state, point.step)
-    at = Point.of(model, loss, state, _moving(point, parameters))
+    at = Point.of(model, loss, state, moving_parameters(point, parameters))
     if point.is_preconditioned:
         at = at.measured_by(point.moments_for(model).preconditioner())
 
@@ -268,7 +268,7 @@ def check_finite_state(state: Mapping[str, torch.Tensor], step: int) -> None:
             )
 
 
-def _moving(point: TrajectoryPoint, parameters: ParameterFilter | None) -> ParameterFilter | None:
+def moving_parameters(point: TrajectoryPoint, parameters: ParameterFilter | None) -> ParameterFilter | None:
     """Combine the user's filter with a filter for the parameters that moved at the step."""
     if not point.groups:
         return parameters

@@ -5,8 +5,8 @@ sample pushes the weights along `P g_z` with
 
     P = 1 / ( sqrt(v_t / (1 - beta2^t)) + epsilon )        where v_t > 0, and 0 elsewhere
 
-with `v_t` the second moment **after** update t, the one that update t divided by. Where `v_t` is 0, no gradient has ever
-reached the coordinate and Adam has no scale for it. Plain descent, with momentum or without, has P = 1
+with `v_t` the second moment **after** update t, the one that update t divided by. Where `v_t` is 0, no gradient has
+ever reached the coordinate and Adam has no scale for it. Plain descent, with momentum or without, has P = 1
 (docs/optimizer-aware.md derives both, and says what is left out).
 
 On disk `moments-00000123.safetensors` lies beside the point of its step.
@@ -103,7 +103,7 @@ def optimizer_moments(model: nn.Module, *optimizers: Optimizer) -> Moments:
         >>> model(torch.ones(1, 2)).sum().backward()
         >>> optimizer.step()
         >>> optimizer_moments(model, optimizer).preconditioner()["weight"]
-        tensor([[1.0000, 1.0000]])
+        tensor([[1., 1.]])
         >>> optimizer_moments(model, torch.optim.SGD(model.parameters(), lr=0.1)).are_plain
         True
     """

@@ -73,6 +73,7 @@ class NetworkNames:
 
     @classmethod
     def of(cls, model: nn.Module) -> "NetworkNames":
+        """Return the names of a network."""
         tensors = {name: value for name, value in model.state_dict().items() if isinstance(value, torch.Tensor)}
         # Layers of peft have this property; networks of transformers have an unrelated method of the same name.
         adapted = [one for one in model.modules() if isinstance(getattr(type(one), "active_adapters", None), property)]

@@ -72,6 +72,10 @@ class RunSettings(Protocol):
         """Samples per batch for per-sample gradients; None finds a size that suits network and device."""
 
     @property
+    def sketch_numbers(self) -> int:
+        """Numbers per projected gradient."""
+
+    @property
     def estimator(self) -> str:
         """The estimator of step terms."""
 

@@ -6,9 +6,10 @@ contains all inputs of its scores.
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import nn
 
 from moso import errors
+from moso.columns import Array
+from moso.data.input_rows import input_rows
 from moso.data.samples import Samples
 from moso.data.sources.registry import may_have_pictures
 from moso.evidence.arrays import writing
@@ -18,11 +19,13 @@ from moso.evidence_kinds.reference_features import NotedFeatures
 from moso.files import clear_away, write_record
 from moso.training.loop import TrainingData
 from moso.training.recipe import TrainingRecipe
-from moso.training.self_supervised import RECIPE, Unlabelled, features_of, self_supervised_features
+from moso.training.self_supervised import RECIPE, Unlabelled, self_supervised_features
 from moso.training.two_views import Distortion
 
 TRAINED = "trained"
 INPUTS = "inputs"
+# Rows of inputs that are copied at once.
+_BLOCK = 65_536
 # Copies per sample in every forward and backward pass of self-supervised training.
 _VIEWS = 2
 
@@ -40,23 +43,28 @@ class LabelFreeEmbedding(NotedFeatures):
 
     def measure(self, given: Measuring) -> None:
         """Train the embedding, read it from a file, or compute it with a pretrained network."""
-        c, train = given.settings, given.train
-        rows: NDArray[np.float32]
-        if c.embedding == TRAINED:
-            rows = self._trained(given)
-        elif c.embedding == INPUTS:
-            rows = features_of(nn.Identity(), train.evaluation_view(), np.arange(len(train)), given.loader_workers)
-        elif c.embedding.startswith("timm:"):
-            view, everything = train.evaluation_view(), np.arange(len(train))
-            rows = pretrained_features(c.embedding, view, everything, loader_workers=given.loader_workers)
-        else:
-            rows = read_embedding(c.embedding, train.ids)
-        path = self.path(given.home)
-        with writing(path, rows.shape, np.float32) as file:
-            file[:] = rows
-        note = {"format": 1, "samples": len(rows), "width": rows.shape[1], "embedding": c.embedding, "seed": given.seed}
+        c, path = given.settings, self.path(given.home)
+        rows = None if c.embedding == INPUTS else self._computed(given)
+        shape = (len(given.train), *given.train.shape) if rows is None else rows.shape
+        with writing(path, shape, np.float32) as file:
+            if rows is not None:
+                file[:] = rows
+            else:
+                for start in range(0, len(file), _BLOCK):
+                    some = np.arange(start, min(start + _BLOCK, len(file)))
+                    file[some] = input_rows(given.train, some)
+        note = {"format": 1, "samples": shape[0], "width": shape[1], "embedding": c.embedding, "seed": given.seed}
         how = {"network": c.model, "recipe": unlabelled(c.surrogate).recipe.model_dump()}
         write_record(path.with_suffix(".json"), {**note, **(how if c.embedding == TRAINED else {})})
+
+    def _computed(self, given: Measuring) -> Array:
+        train, embedding = given.train, given.settings.embedding
+        if embedding == TRAINED:
+            return self._trained(given)
+        if embedding.startswith("timm:"):
+            view, everything = train.evaluation_view(), np.arange(len(train))
+            return pretrained_features(embedding, view, everything, loader_workers=given.loader_workers)
+        return read_embedding(embedding, train.ids)
 
     def _trained(self, given: Measuring) -> NDArray[np.float32]:
         train, position = given.train, given.home / "state" / self.name / "position.safetensors"
@@ -93,8 +101,8 @@ class LabelFreeEmbedding(NotedFeatures):
         """Refuse to train an embedding on inputs that are not images, and to take inputs that are not vectors."""
         if settings.embedding == TRAINED and len(train.shape) != 3:
             raise errors.PicturesRequired(
-                f"an embedding is trained on pictures, but inputs are of shape {train.shape}; "
-                "name a file of features as embedding"
+                f"an embedding is trained on pictures, but inputs are of shape {train.shape}; name a file of features "
+                "as embedding, or 'inputs' if they are feature vectors"
             )
         if settings.embedding == INPUTS and len(train.shape) != 1:
             raise errors.ShapeMismatch(

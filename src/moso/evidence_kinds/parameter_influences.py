@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moso.evidence.arrays import writing
-from moso.evidence.influences import influences
+from moso.evidence.second_order.influences import influences
 from moso.evidence_kinds.kind import EvidenceKind, Measuring, Price, RunSettings
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moso.evidence.arrays import writing
-from moso.evidence.inverse_hessian import ITERATIONS, Solver, risk_influences
+from moso.evidence.second_order.inverse_hessian import ITERATIONS, Solver, risk_influences
 from moso.evidence_kinds.kind import EvidenceKind, Measuring, Price, RunSettings
 
 

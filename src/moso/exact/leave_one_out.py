@@ -123,7 +123,8 @@ def exact_scores(
     def keep(step: Step) -> None:
         if step.number in kept:
             rates, groups = whole.groups(step.rate)
-            points.append(TrajectoryPoint(step.number, rates, groups, step.epoch, memory=whole.state(0)))
+            state, moments = whole.state(0), whole.moments(0)
+            points.append(TrajectoryPoint(step.number, rates, groups, step.epoch, memory=state, moments=moments))
 
     run.train(whole, np.array([-1]), keep)
     before = run.losses(whole, view)[0]

@@ -13,9 +13,10 @@ from torch.func import functional_call, vmap
 
 from moso.batch import Batch
 from moso.evidence import State
+from moso.evidence.moments import Moments
 from moso.gradients import Loss, map_tensors, to_device
 from moso.gradients.losses import LossModule
-from moso.training.optimizers import Slots, Tensors, descend, rate_factors
+from moso.training.optimizers import Slots, Tensors, descend, held_moments, rate_factors
 from moso.training.recipe import TrainingRecipe
 
 # Memory of one stack of models; small stacks also make better use of the processor's caches.
@@ -130,6 +131,12 @@ class StackedModels:
         values = {name: value[number] for name, value in {**self.trained, **self.buffers}.items()}
         values.update(self._fixed)
         return {name: values[own].detach().clone() for name, own in self._names.items()}
+
+    def moments(self, number: int) -> Moments:
+        """Return the moments of one network's optimiser after the last update."""
+        own = {name: value[number] for name, value in self.trained.items()}
+        slots = {slot: {name: one[number] for name, one in part.items()} for slot, part in self._slots.items()}
+        return held_moments(self.recipe, self._counts, own, slots)
 
     def _losses(self, trained: Tensors, batch: Batch) -> tuple[torch.Tensor, Tensors]:
         def of_one(trained: Tensors, buffers: Tensors) -> tuple[torch.Tensor, Tensors]:

@@ -27,6 +27,9 @@ from moso.run.pieces import Piece, perform
 _METHOD = "forkserver" if sys.platform == "linux" and hasattr(os, "fork") else "spawn"
 
 
+_LAST_WORDS_SECONDS = 2.0
+
+
 def _nothing() -> None:
     return
 
@@ -86,11 +89,19 @@ class LocalProcesses:
 
     def __exit__(self, *problem: object) -> None:
         assert self._pool is not None
+        stopped = isinstance(problem[1], KeyboardInterrupt)
+        if stopped:
+            # A signal may have come to this process alone, and a worker goes on until its piece ends, perhaps hours.
+            for process in list((self._pool._processes or {}).values()):
+                process.terminate()
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._messages.put(None)
-        self._relay.join()
+        self._relay.join(_LAST_WORDS_SECONDS if stopped else None)  # a terminated worker may hold the queue for ever
         self._messages.close()
-        self._messages.join_thread()
+        if stopped:
+            self._messages.cancel_join_thread()
+        else:
+            self._messages.join_thread()
 
     def run(self, job: Job, pieces: Sequence[Piece]) -> None:
         """Perform all pieces, at most `workers` at a time; the first failure stops the rest.

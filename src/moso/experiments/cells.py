@@ -107,7 +107,9 @@ def _pipeline(data: str, settings: tuple[tuple[str, str], ...], seed: int) -> Co
     dataset = data if data == "digits" else f"{source}:{data}"
     own = {name: json.loads(value) for name, value in settings}
     fixed = {"dataset": dataset, "methods": ["random"], "ratios": [0.5], "seed": seed, "seeds": 1}
-    return Configuration.resolve({"threads": 1, "view": "evaluation", **dict(place_of(data).settings), **own, **fixed})
+    # Published cells have the reference's features, also where the embedding would be the same.
+    usual = {"threads": 1, "view": "evaluation", "features": "reference"}
+    return Configuration.resolve({**usual, **dict(place_of(data).settings), **own, **fixed})
 
 
 def resolved(configuration: Configuration, contender: Contender) -> ResolvedMethod:

@@ -101,6 +101,11 @@ PLACES = {
         *(10_000, 10_000, (3, 32, 32), 100, _cifar100),
         make=first_rows(10_000),
     ),
+    "cifar100-features-20k": Place(
+        f"{_FEATURES}, of whose training rows the first 20,000 are taken",
+        *(20_000, 10_000, (256,), 100, _features("cifar100-features")),
+        make=first_rows(20_000),
+    ),
     "cifar100-features-10k": Place(
         f"{_FEATURES}, of whose training rows the first 10,000 are taken",
         *(10_000, 10_000, (256,), 100, _features("cifar100-features")),

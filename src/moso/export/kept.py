@@ -30,7 +30,7 @@ from moso.export.as_parquet import write_parquet
 from moso.export.as_shards import write_shards
 from moso.export.as_text import text_file, write_texts
 from moso.export.split import Split, check_unchanged
-from moso.files import TEMPORARY, replacing, write_json, write_table
+from moso.files import TEMPORARY, replacing, safe_cell, write_json, write_table
 from moso.progress import Progress, silent
 from moso.results.originals import Originals
 from moso.results.overrides import overrides_digest
@@ -204,7 +204,8 @@ def _write_indices(run: Run, selection: Selection, kept: Kept, form: str, ids: b
         with path.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(rows.column_names)
-            writer.writerows(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+            cells = zip(*(column.to_pylist() for column in rows.columns), strict=True)
+            writer.writerows(map(safe_cell, row) for row in cells)
         return
     scores = run.score_of(selection.method, selection.seed)
     if scores is not None:

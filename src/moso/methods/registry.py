@@ -3,6 +3,8 @@
 Any score can be combined with any selector whose needs it meets; a method is the combination that its source uses.
 """
 
+from collections.abc import Iterable
+
 from moso.methods.auto import AUTO, CHOSEN
 from moso.methods.method import Family, Method
 from moso.registry import Registry
@@ -286,3 +288,27 @@ def find_method(name: str) -> Method:
     if found is None:
         raise METHODS.unknown(name)
     return found
+
+
+def out_of_sample_names(names: Iterable[str], every: bool = False) -> tuple[str, ...]:
+    """Return the names of the out-of-sample forms of methods; random selection stays.
+
+    Args:
+        names: Names of methods.
+        every: Leave out methods without such a form, in place of refusing them.
+
+    Raises:
+        MosoError: ``method-impossible`` if a method has none.
+
+    Example:
+        >>> out_of_sample_names(["el2n", "random", "herding"], every=True)
+        ('el2n-out-of-sample', 'random')
+    """
+    found = []
+    for name in names:
+        score = find_method(name).find_score()
+        if name == "random":
+            found.append(name)
+        elif not every or (score is not None and score.unseen is not None):
+            found.append(find_method(name).out_of_sample().name)
+    return tuple(found)

@@ -59,5 +59,4 @@ def _linear_layers(model: nn.Module) -> list[str]:
     named = list(model.named_modules())
     outputs = {id(one.get_output_embeddings()) for _, one in named if hasattr(one, "get_output_embeddings")}
     layers = [(name, one) for name, one in named if isinstance(one, nn.Linear) or type(one).__name__ == "Conv1D"]
-    kept = [name for name, one in layers if id(one) not in outputs]
-    return kept
+    return [name for name, one in layers if id(one) not in outputs]

@@ -94,6 +94,8 @@ MODELS = Registry(
         ),
     ),
 )
+# Widest layer and deepest network that a name may ask for.
+_WIDEST = 65_536
 
 
 def models() -> list[tuple[str, str]]:
@@ -202,7 +204,7 @@ def _named(name: str) -> tuple[Network, int | None]:
         layers, of_each = _size(name, kind)
         return Network(name, "", partial(_SIZED[kind], layers=layers, width=of_each), "texts"), None
     widened = re.fullmatch(r"(.+)-w([1-9][0-9]*)", name)
-    base, width = (widened[1], int(widened[2])) if widened else (name, None)
+    base, width = (widened[1], _number(widened[2], name)) if widened else (name, None)
     # An exact match comes first: the name of another package's network may end like a width.
     network = MODELS.find(name) or MODELS.find(base)
     if network is None:
@@ -217,11 +219,22 @@ def _named(name: str) -> tuple[Network, int | None]:
     return network, width
 
 
+def _number(text: str, name: str) -> int:
+    """Return a width or a number of layers.
+
+    Raises:
+        ModelNameInvalid: It is larger than any network that fits a machine.
+    """
+    if len(text) > len(str(_WIDEST)) or int(text) > _WIDEST:
+        raise errors.ModelNameInvalid(f"model '{name}' asks for {text[:20]}, and at most {_WIDEST} are possible")
+    return int(text)
+
+
 def _size(name: str, kind: str) -> tuple[int, int]:
     size = re.fullmatch(rf"{kind}:([1-9][0-9]*)x([1-9][0-9]*)", name)
     if size is None:
         raise errors.ModelNameInvalid(f"model '{name}' is not of the form {kind}:LAYERSxWIDTH, for example {kind}:2x64")
-    layers, width = int(size[1]), int(size[2])
+    layers, width = _number(size[1], name), _number(size[2], name)
     if width > HEAD_WIDTH and width % HEAD_WIDTH:
         raise errors.ModelNameInvalid(
             f"model '{name}': a width above {HEAD_WIDTH} must be a multiple of it, which is one head",

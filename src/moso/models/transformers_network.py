@@ -65,7 +65,8 @@ class TransformersNetwork(nn.Module):
         was = self.training
         self.eval()
         try:
-            return self(tokens)
+            logits: Tensor = self(tokens)
+            return logits
         except (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError):
             return None  # this way of calling the model is not one of its own
         finally:

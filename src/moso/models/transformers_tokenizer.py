@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,44 +23,22 @@ from moso.quiet import quiet_notices
 
 
 @dataclass(frozen=True)
-class FolderCoder:
-    """The tokenizer of a folder: its chat template renders messages, its end-of-text token ends documents.
+class TransformersCoder:
+    """A tokenizer of transformers: its chat template renders messages, its end-of-text token ends documents.
 
     Attributes:
-        folder: The folder.
+        tokenizer: The tokenizer.
         vocabulary: Number of token ids of the model.
         longest: Number of positions of the model, if it has a limit.
+        padding: What fills inputs behind the end of a sequence.
+        where: Where the tokenizer is from, for errors.
     """
 
-    folder: Path
+    tokenizer: Any
     vocabulary: int
-    longest: int | None
+    longest: int | None = None
     padding: int = NO_TOKEN
-
-    @cached_property
-    def tokenizer(self) -> Any:
-        """The tokenizer of transformers.
-
-        Raises:
-            FileUnreadable: The files of the tokenizer are damaged, or of a kind that needs another package.
-        """
-        transformers = import_transformers()
-        try:
-            with quiet_notices():
-                found = transformers.AutoTokenizer.from_pretrained(
-                    self.folder, local_files_only=True, trust_remote_code=False
-                )
-        except Exception as problem:
-            # The tokenizers of transformers raise errors of many kinds, their own compiled ones among them.
-            raise errors.FileUnreadable(
-                f"the tokenizer in {self.folder} cannot be read: {str(problem).splitlines()[0]}"
-            ) from problem
-        if len(found) > self.vocabulary:
-            raise errors.ModelUnsuitable(
-                f"the tokenizer in {self.folder} has {len(found):,} ids, and the model a vocabulary of "
-                f"{self.vocabulary:,} (vocab_size in config.json): it is the tokenizer of another model"
-            )
-        return found
+    where: str = "the tokenizer"
 
     @property
     def mask(self) -> int | None:
@@ -84,7 +61,7 @@ class FolderCoder:
         return ids, predicted
 
     def _rendered(self, document: Document) -> tuple[Piece, ...]:
-        """Return messages as the chat template writes them: what an assistant's turn adds to its prompt is predicted."""
+        """Return messages as the chat template writes them; what a turn of the assistant adds is predicted."""
         messages = [{"role": role, "content": content} for role, content in document.messages]
         pieces, written = list[Piece](), ""
         for number, message in enumerate(messages, 1):
@@ -94,7 +71,7 @@ class FolderCoder:
             turn = self._template(messages[:number], False)
             if not (prompt.startswith(written) and turn.startswith(prompt)):
                 raise errors.ModelUnsuitable(
-                    f"the chat template of {self.folder} writes earlier messages in another way once a later one is "
+                    f"the chat template of {self.where} writes earlier messages in another way once a later one is "
                     "there, so the prompt cannot be told from the answer; give prompt and completion as columns"
                 )
             pieces += [(prompt[len(written) :], False), (turn[len(prompt) :], True)]
@@ -109,7 +86,7 @@ class FolderCoder:
         except Exception as problem:
             # Templates are programs of the model's author and refuse what they do not expect in their own words.
             raise errors.ModelUnsuitable(
-                f"the chat template of {self.folder} refuses these messages: {str(problem).splitlines()[0]}"
+                f"the chat template of {self.where} refuses these messages: {str(problem).splitlines()[0]}"
             ) from problem
 
     def plain(self, texts: Sequence[str]) -> list[list[int]]:
@@ -120,6 +97,34 @@ class FolderCoder:
     def words(self, ids: Sequence[int]) -> list[str]:
         """Return the text of each token."""
         return [str(self.tokenizer.decode([one])) if one >= 0 else "<pad>" for one in ids]
+
+
+def load_tokenizer(folder: Path, vocabulary: int) -> Any:
+    """Return the tokenizer of a folder.
+
+    Args:
+        folder: The folder.
+        vocabulary: Number of token ids of its model.
+
+    Raises:
+        FileUnreadable: The files of the tokenizer are damaged, or of a kind that needs another package.
+        ModelUnsuitable: It is the tokenizer of another model.
+    """
+    transformers = import_transformers()
+    try:
+        with quiet_notices():
+            found = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except Exception as problem:
+        # The tokenizers of transformers raise errors of many kinds, their own compiled ones among them.
+        raise errors.FileUnreadable(
+            f"the tokenizer in {folder} cannot be read: {str(problem).splitlines()[0]}"
+        ) from problem
+    if len(found) > vocabulary:
+        raise errors.ModelUnsuitable(
+            f"the tokenizer in {folder} has {len(found):,} ids, and the model a vocabulary of {vocabulary:,} "
+            "(vocab_size in config.json): it is the tokenizer of another model"
+        )
+    return found
 
 
 def token_settings(name: str, most: int | None) -> TokenSettings:
@@ -138,7 +143,8 @@ def token_settings(name: str, most: int | None) -> TokenSettings:
     config = read_config(folder)
     vocabulary, longest = int(config.vocab_size), positions_of(config)
     if has_tokenizer(folder):
-        return TokenSettings(FolderCoder(folder, vocabulary, longest), most)
+        tokenizer = load_tokenizer(folder, vocabulary)
+        return TokenSettings(TransformersCoder(tokenizer, vocabulary, longest, where=str(folder)), most)
     if has_weights(folder):
         raise errors.FileMissing(
             f"{folder} has weights and no tokenizer, so nobody knows which words its token ids stand for; save its "

@@ -20,6 +20,7 @@ from moso import errors
 from moso.models.head import classifier_head
 
 # Keys below which training programs keep the weights in a checkpoint, in order of preference.
+_DEEPEST = 10  # containers around a state dict; a file may hold itself
 _NESTED = ("state_dict", "model_state_dict", "model_ema", "model", "module", "net", "network", "weights", "params")
 _COUNTER = "num_batches_tracked"  # missing from old files; only batch-norm without momentum reads it
 _NAMED = 5
@@ -49,7 +50,9 @@ def read_weights(path: Path | str) -> Tensors:
     if not file.is_file():
         raise errors.FileMissing(f"there is no file {file} with weights")
     found = _safetensors(file) if file.suffix == ".safetensors" else _restricted(file)
-    while isinstance(found, Mapping):
+    for _ in range(_DEEPEST):
+        if not isinstance(found, Mapping):
+            break
         tensors = {str(name): one for name, one in found.items() if isinstance(one, torch.Tensor)}
         below = next((found[key] for key in _NESTED if isinstance(found.get(key), Mapping)), None)
         if below is None or len(tensors) > len(below):
@@ -79,7 +82,7 @@ def _restricted(file: Path) -> Any:
         raise errors.FileUnsafe(
             f"{file} holds more than plain tensors and is not opened; save the state dict alone, best as safetensors"
         ) from problem
-    except (OSError, RuntimeError, ValueError, EOFError, KeyError) as problem:
+    except Exception as problem:  # the unpickler may raise any exception for wrong bytes
         raise errors.FileUnreadable(
             f"{file} is not a readable file of weights: {str(problem).partition(chr(10))[0] or type(problem).__name__}"
         ) from problem

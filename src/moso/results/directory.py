@@ -21,7 +21,7 @@ from moso.configuration.configuration import read_toml
 from moso.configuration.fields import FORMAT
 from moso.configuration.network_settings import network_names
 from moso.errors import MosoError
-from moso.files import TEMPORARY, append, read_record, replacing, sweep, write_record, write_text
+from moso.files import TEMPORARY, append, not_made_again, read_record, replacing, sweep, write_record, write_text
 from moso.results.manifest import EVENT_ENTRIES, Event, Manifest, Surroundings
 from moso.results.working_copy import Wanted, WorkingCopy, is_small_file
 from moso.storage.lease import NAME, Holder, held
@@ -107,6 +107,7 @@ class RunDirectory:
                 holding.enter_context(held(self._lease))
             except OSError as problem:
                 raise errors.NotWritable(f"cannot write to {self.root}: {problem.strerror}") from problem
+            holding.enter_context(not_made_again(self.root))
             sweep(self.root)
             if self.copy is not None:
                 self.copy.pull(lambda name: is_small_file(name) or "shards" in name, leading=True)
@@ -157,7 +158,7 @@ class RunDirectory:
     def shared(self, wanted: Wanted) -> Iterator[None]:
         """Work on a run that other processes share: pull the wanted files first, and push at the end."""
         self.pull(wanted)
-        with self._told():
+        with not_made_again(self.root), self._told():
             yield
 
     @contextmanager

@@ -6,9 +6,11 @@ methods only, misses nothing.
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 from moso.configuration import Configuration
 from moso.errors import MosoError
+from moso.evaluation.standings import RetrainingRow
 from moso.evidence import sample_steps, terms_path
 from moso.evidence.estimators import IN_RUN
 from moso.evidence.layout import part_name
@@ -36,8 +38,9 @@ def _of_results(directory: RunDirectory, c: Configuration) -> Iterator[Path]:
     root, known = directory.root, methods()
     for path in (root / "evaluation").glob("*.json"):
         row = _record(path)
-        if row and not (one := retraining_of(row)).is_full_data and not one.is_baseline:  # type: ignore[arg-type]
-            yield selection_path(root, one.selection())
+        made = retraining_of(cast(RetrainingRow, row)) if "parameters" in row else None
+        if made is not None and not made.is_full_data and not made.is_baseline:
+            yield selection_path(root, made.selection())
     try:
         selections = all_selections(root)
     except MosoError:
@@ -72,7 +75,7 @@ def _of_evidence(home: Path) -> Iterator[Path]:
         yield table.with_suffix(".json")
 
 
-def _record(path: Path) -> dict[str, object]:
+def _record(path: Path) -> dict[str, Any]:
     try:
         return read_record(path) if path.exists() else {}
     except MosoError:

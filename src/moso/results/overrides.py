@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from moso import errors
 from moso.data.samples import Samples
-from moso.files import write_csv
+from moso.files import plain_cell, write_csv
 
 COLUMNS = ("id", "decision")
 KEEP, DROP = "keep", "drop"
@@ -55,7 +55,8 @@ def read_overrides(path: Path, samples: Samples) -> Overrides:
     """
     places = {str(one): position for position, one in enumerate(samples.ids.to_pylist())}
     decided: dict[int, str] = {}
-    for name, decision in _rows(path):
+    for written, decision in _rows(path):
+        name = written if written in places else plain_cell(written)
         if name not in places:
             raise errors.SampleUnknown(f"{path} decides about sample {name!r}, which the data does not have")
         if decision not in (KEEP, DROP):

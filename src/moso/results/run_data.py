@@ -24,6 +24,7 @@ from moso.data.augment import Augmentation
 from moso.data.dataset import DataSet, open_dataset
 from moso.data.mapped import MappedReader
 from moso.data.samples import Samples, StoredSamples
+from moso.data.sources.registry import may_have_texts
 from moso.data.views import Normalisation, View, load
 from moso.embedding import write_rows
 from moso.embedding.embedded_folder import content_of
@@ -76,7 +77,7 @@ def open_data(configuration: Configuration) -> DataSet:
         memory_limit=c.memory_limit_bytes,
         validation=c.validation,
         validation_share=c.validation_share,
-        tokens=token_settings(c.model, c.max_tokens),
+        tokens=token_settings(c.model, c.max_tokens) if may_have_texts(c.dataset) else None,
     )
     return data if c.embed else _as_trained(data, c.model, c.start)
 

@@ -15,16 +15,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pv
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from moso import errors
 from moso.columns import Array
 from moso.configuration.resolved_method import ResolvedMethod
 from moso.data.samples import Samples
+from moso.data.sources.tables import is_numeric
+from moso.data.user_files import check_once, check_regular, read_npy, read_parquet, read_text
 from moso.errors import unknown_name
 from moso.evaluation.baselines import BASELINES
 from moso.evaluation.summary import FULL
+from moso.files import plain_cell
 from moso.methods import Method, methods
 from moso.results.score_files import read_scores, score_note, store_score
 from moso.results.selections import Selection, all_selections, read_selection, write_selection, write_selections_view
@@ -36,6 +38,7 @@ from moso.settings import Settings
 
 Pair = tuple[str, str | None]
 LISTED = "listed"  # in place of the name of a selector, for a list of kept samples
+_SAID = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 _SCORE_FORMS = "an .npy, .parquet or .csv file"
 _LIST_FORMS = "an .npy, .parquet, .csv or .txt file"
 
@@ -174,7 +177,10 @@ def read_imported_scores(path: Path, samples: Samples) -> NDArray[np.float64]:
     else:
         table = _table(path, _SCORE_FORMS)
         name = _number_column(path, table)
-        found = table[name].cast(pa.float64()).to_numpy(zero_copy_only=False)
+        kind = table.schema.field(name).type
+        if not is_numeric(kind) or pa.types.is_nested(kind):
+            raise errors.ColumnType(f"column {name!r} of {path} holds {kind}; a score is one number per sample")
+        found = table[name].cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
         ids = table["id"] if "id" in table.column_names else None
     if ids is None and len(found) != len(samples):
         raise errors.LengthMismatch(
@@ -237,7 +243,22 @@ def _ids(path: Path) -> pa.ChunkedArray:
         raise errors.ColumnMissing(
             f"{path} has no column 'id' (it has: {', '.join(table.column_names)}); it names what stays"
         )
-    return table.filter(table["kept"])["id"] if "kept" in table.column_names else table["id"]
+    return table.filter(_truths(path, table["kept"]))["id"] if "kept" in table.column_names else table["id"]
+
+
+def _truths(path: Path, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column of true and false as people write them: 1 and 0, yes and no.
+
+    Raises:
+        ColumnType: A cell is neither.
+    """
+    if pa.types.is_boolean(column.type):
+        return column
+    said = [str(cell).strip().lower() for cell in column.to_pylist()]
+    strange = next((cell for cell in said if cell not in _SAID), None)
+    if strange is not None:
+        raise errors.ColumnType(f"column 'kept' of {path} says {strange!r}; it is true or false, 1 or 0, yes or no")
+    return pa.chunked_array([pa.array([_SAID[cell] for cell in said], pa.bool_())])
 
 
 def _by_id(path: Path, ids: pa.ChunkedArray, values: NDArray[np.float64], samples: Samples) -> NDArray[np.float64]:
@@ -265,6 +286,9 @@ def _positions(path: Path, ids: pa.ChunkedArray, samples: Samples) -> NDArray[np
             f"the ids of {path} are {ids.type}, those of the data {samples.ids.type}: {problem}"
         ) from problem
     found = pc.index_in(cast, samples.ids)
+    if found.null_count and pa.types.is_string(cast.type):
+        # As `moso export` writes ids that a spreadsheet would take for formulas.
+        found = pc.coalesce(found, pc.index_in(pa.array(map(plain_cell, cast.to_pylist()), cast.type), samples.ids))
     if found.null_count:
         unknown = cast.filter(pc.is_null(found))[0]
         raise errors.SampleUnknown(
@@ -288,30 +312,23 @@ def _number_column(path: Path, table: pa.Table) -> str:
 
 
 def _table(path: Path, forms: str) -> pa.Table:
+    if path.suffix not in (".parquet", ".csv"):
+        raise errors.FileUnreadable(f"{path} is not {forms}")
+    check_regular(path)
     try:
-        match path.suffix:
-            case ".parquet":
-                return pq.read_table(path)
-            case ".csv":
-                return pv.read_csv(path)
-    except (OSError, pa.ArrowInvalid) as problem:
+        found = read_parquet(path) if path.suffix == ".parquet" else pv.read_csv(path)
+    except (OSError, UnicodeDecodeError, pa.ArrowException) as problem:
         raise errors.FileUnreadable(f"{path} cannot be read: {problem}") from problem
-    raise errors.FileUnreadable(f"{path} is not {forms}")
-
-
-def _array(path: Path, what: str) -> Array:
-    try:
-        found: Array = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as problem:
-        raise errors.FileUnreadable(f"{path} cannot be read as {what}: {problem}") from problem
+    check_once(found.column_names, str(path))
     return found
 
 
+def _array(path: Path, what: str) -> Array:
+    return np.array(read_npy(path, what))
+
+
 def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise errors.FileUnreadable(f"{path} cannot be read: {problem}") from problem
+    return read_text(path)
 
 
 def _check_name(name: str) -> None:

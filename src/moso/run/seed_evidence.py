@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,9 @@ from moso.configuration import Configuration
 from moso.configuration.resolved_method import ResolvedMethod
 from moso.evidence import class_errors
 from moso.evidence_kinds import EvidenceKind
+from moso.evidence_kinds.label_free_embedding import EMBEDDING
 from moso.evidence_kinds.out_of_sample import PREDICTIONS
+from moso.evidence_kinds.reference_features import FEATURES
 from moso.evidence_kinds.registry import find_kind
 from moso.run.job import Job
 from moso.scores import Form, find_score
@@ -80,7 +82,12 @@ class SeedEvidence:
         return steps
 
     def read(self, kind: EvidenceKind[T], column: str = "") -> T:
-        """Read evidence of a kind; kinds with `is_kept` are cached, others are read again for every score."""
+        """Read evidence of a kind; kinds with `is_kept` are cached, others are read again for every score.
+
+        Where the run compares samples by its embedding, that is what features are.
+        """
+        if kind.name == FEATURES.name and self.settings.features == EMBEDDING.name:
+            kind = cast(EvidenceKind[T], EMBEDDING)
         if not kind.is_kept:
             return kind.read(self, column)
         if kind.name not in self._kept:

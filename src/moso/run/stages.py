@@ -279,15 +279,31 @@ def evaluate_stage(job: Job, executor: Executor, choices: Sequence[Chosen] = (),
     Raises:
         MosoError: ``split-missing`` without test data.
     """
+    check_measurable(job)
     if job.data.test is None:
         raise errors.SplitMissing("there is no test data to evaluate on")
     _perform(job, executor, "evaluate", evaluation_pieces(job, choices, ratios))
     write_retrainings_view(job.directory.root)
 
 
+def check_measurable(job: Job) -> None:
+    """Refuse to retrain and test on data without labels.
+
+    Raises:
+        MosoError: ``labels-missing``.
+    """
+    if not job.task.has_answers:
+        raise errors.LabelsMissing(
+            f"{job.configuration.dataset} has no labels, so nothing can be retrained or measured; moso run selects "
+            "samples, and moso export writes what is kept"
+        )
+
+
 def evaluation_pieces(job: Job, choices: Sequence[Chosen] = (), ratios: Sequence[float] = ()) -> list[Piece]:
     """Return the retrainings of this run including baselines, full data first."""
     c, chosen = job.configuration, find_choices(job, choices)
+    if not job.task.has_answers:
+        return []
     retrainings = []
     for seed in c.all_seeds():
         network, recipe = c.retrained_network, c.retrain_recipe or c.recipe
@@ -354,6 +370,7 @@ def compare(job: Job, executor: Executor, scores: Named = (), lists: Named = ())
         lists: Lists of kept samples of the user to compare with.
     """
     c = job.configuration
+    check_measurable(job)
     for name, file in scores:
         import_scores(job, name, file)
     own = [find_choice(job, name, selector) for name, _ in scores for selector in c.selectors or (None,)]

@@ -21,7 +21,7 @@ Source: Koh & Liang, Understanding Black-box Predictions via Influence Functions
 import numpy as np
 from pydantic import Field
 
-from moso.evidence.inverse_hessian import DAMPING, ITERATIONS, Scope
+from moso.evidence.second_order.inverse_hessian import DAMPING, ITERATIONS, Scope
 from moso.evidence_kinds.risk_influences import RISK_INFLUENCES
 from moso.scores.score import Score
 from moso.settings import Settings

@@ -11,7 +11,7 @@ Ranks are taken among all samples that judge `j` judges; ties share their mean r
 surrogate of the next partition (the cost of `moso`), `"all"` all others. `G_t` must be that of the samples that the
 surrogate was trained on: it is what is left of what these samples ask for, and points where they agree. The mean
 gradient of samples that the surrogate did not see is dominated by those it is most wrong about, the wrong labels among
-them (docs/moso-cross.md).
+them (docs/methods/moso-cross.md).
 
 Scale: 0 = last at every step and judge, 1 = first. Keep: high. Hard: low.
 """

@@ -8,7 +8,7 @@ the end of training, with g_z the gradient of the sample's loss and H the Hessia
 Removing a set of samples moves the parameters by the sum of the members' s_z; `selection/selectors/opt_selection.py`
 searches for a set with a small sum. The score of a single sample is |s_z|.
 
-`evidence/influences.py` computes the influences s_z.
+`evidence/second_order/influences.py` computes the influences s_z.
 
 Scale: a distance between parameters. Keep: high. Hard: high.
 Source: Yang et al., Dataset Pruning: Reducing Training Data by Examining Generalization Influence, ICLR 2023, after

@@ -154,7 +154,7 @@ def select_weighted(scores: Any, **given: Unpack[SelectArguments]) -> Kept:
         selector = "top" if labels is None else "balanced"
     chosen = find_selector(selector) if isinstance(selector, str) else selector
     _check_positions(given.get("keep"))
-    resolved = chosen.resolved(given.get("settings") or {})
+    resolved = chosen.fitting(given.get("settings") or {}, given.get("labels") is not None)
     problem = _problem(scores, given, chosen, resolved)
     chosen.check_samples(resolved, problem.labels, len(problem))
     order, problem = _by_id(problem, given.get("ids"))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from moso.selection.classes import ClassSettings
 from moso.selection.greedy_cover import check_size
 from moso.selection.kept_positions import Kept, checked
 from moso.selection.problem import Problem, lacking
@@ -37,6 +38,15 @@ class Selector:
             MosoError: An unknown name, or a value that is not allowed.
         """
         return resolve(f"selector {self.name!r}", self.settings or Settings, given)
+
+    def fitting(self, given: Mapping[str, object], by_class: bool) -> Settings:
+        """Return the complete settings; samples without classes are taken together unless the values say otherwise.
+
+        Raises:
+            MosoError: An unknown name, or a value that is not allowed.
+        """
+        can_be_together = self.settings is not None and issubclass(self.settings, ClassSettings)
+        return self.resolved(given if by_class or not can_be_together else {"classes": "together", **given})
 
     def needed(self, settings: Settings | None = None) -> frozenset[str]:
         """Return the names of all evidence that the selector needs under these settings (by default, its defaults)."""

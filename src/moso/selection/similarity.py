@@ -23,10 +23,10 @@ def cosine_matrix(features: Features) -> NDArray[np.float32]:
                [0., 0., 1.]], dtype=float32)
     """
     rows = features.scaled().take(np.arange(len(features)))
-    found = np.clip(rows @ rows.T, 0, 1)
+    found: NDArray[np.float32] = np.clip(rows @ rows.T, 0, 1)
     np.fill_diagonal(found, 1)
     # Products of two rows may round differently in the two orders.
-    return np.maximum(found, found.T, out=found)
+    return np.asarray(np.maximum(found, found.T), dtype=np.float32)
 
 
 def likeness_matrix(features: Features, neighbours: int) -> csr_array:

@@ -16,6 +16,7 @@ from moso.tasks.own import OwnTask
 from moso.tasks.registry import TASKS, find_task, fitting_task, noted_task
 from moso.tasks.regression import Regression, squared_error
 from moso.tasks.task import Loss, Task, unread
+from moso.tasks.unlabelled import Unlabelled
 
 __all__ = [
     "IGNORED",
@@ -34,6 +35,7 @@ __all__ = [
     "PerSample",
     "Regression",
     "Task",
+    "Unlabelled",
     "cross_entropy",
     "find_task",
     "fitting_task",

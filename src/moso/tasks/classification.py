@@ -16,6 +16,9 @@ from moso.tasks.label_noise import NoiseKind, add_label_noise
 from moso.tasks.metric import ACCURACY, Metric
 from moso.tasks.task import Answers, Task
 
+# Numbered classes of a data set, most of them without samples, that are still taken for classes.
+_MOST_NUMBERED = 100_000
+
 
 def cross_entropy(model: nn.Module, batch: Batch) -> torch.Tensor:
     """Return one cross-entropy per sample, shape `[batch]`; the default loss.
@@ -180,6 +183,29 @@ def is_names(answers: ArrayLike) -> bool:
         and (array.dtype.kind in "UT" or array.dtype == object)
         and all(isinstance(one, str) for one in array.tolist())
     )
+
+
+def numbered_classes(labels: NDArray[np.int64], where: str) -> tuple[str, ...]:
+    """Return the names of classes that are only numbered: 0 up to the largest label.
+
+    Args:
+        labels: One class index per sample, shape `[n]`.
+        where: Name of the labels in errors.
+
+    Raises:
+        LabelInvalid: The largest number would make far more classes than there are samples.
+
+    Example:
+        >>> numbered_classes(np.array([0, 2]), "labels.npy")
+        ('0', '1', '2')
+    """
+    count = int(labels.max(initial=-1)) + 1
+    if count > max(_MOST_NUMBERED, 10 * len(labels)):
+        raise errors.LabelInvalid(
+            f"{where} has the label {count - 1}, so {count} classes for {len(labels)} samples; number the classes from "
+            "0 without gaps, or write their names"
+        )
+    return tuple(map(str, range(count)))
 
 
 def check_labels(labels: ArrayLike, classes: int | None = None) -> NDArray[np.int64]:

@@ -3,14 +3,17 @@
 The usual loss takes the other pairs of the batch as negatives, so a pair has no loss, and no gradient, of its own. Here
 negatives come from a **bank**: `negatives` pairs of the split, drawn by the hash of their ids at the address
 (`bank_seed`, epoch), the same for every pair of the epoch. With the towers' unit embeddings `u(x)` and `v(c)` of the
-pair `(x, c)`, the bank's `u_j`, `v_j`, and the temperature `tau`:
+pair `(x, c)`, the bank's `u_j`, `v_j`, the temperature `tau`, and `[.]` for what is held constant:
 
-    infonce  l = 1/2 [ -log softmax_0(u.v, u.v_1, u.v_2, ...) - log softmax_0(u.v, u_1.v, u_2.v, ...) ]   (all / tau)
-    siglip   l = softplus(-(u.v / tau + b)) + 1/2 sum_j [ softplus(u.v_j / tau + b) + softplus(u_j.v / tau + b) ]
+    l = 1/2 ( l(u; [v], [v_1], [v_2], ...) + l(v; [u], [u_1], [u_2], ...) )
 
-The bank is embedded at the weights of the step and held constant: no gradient flows through it. So the gradient of a
-pair exists, and the mean gradient is the mean of these gradients. A member of the bank whose text is that of the pair
-is no negative of it and left out.
+    infonce  l(q; k, k_1, ...) = -log softmax_0(q.k, q.k_1, q.k_2, ...)   (all / tau)
+    siglip   l(q; k, k_1, ...) = softplus(-(q.k / tau + b)) + sum_j softplus(q.k_j / tau + b)
+
+The bank is embedded at the weights of the step, and no gradient flows through it. So the gradient of a pair exists, and
+the mean gradient is the mean of these gradients. The partner is constant, too: with a gradient through it, a tower
+would be pulled to its partner twice and pushed from strangers once, and all embeddings would collapse (docs/pairs.md).
+A member of the bank whose text is that of the pair is no negative of it and left out.
 
 Sources: van den Oord et al., 2018 (InfoNCE); Radford et al., ICML 2021 (two towers); Zhai et al., ICCV 2023 (SigLIP).
 The bank without gradient is that of He et al., CVPR 2020, embedded anew at every step.
@@ -144,17 +147,17 @@ class Contrastive(Task):
         one, other = towers(model(inputs, texts))
         their_one, their_other = bank.embedded(model, texts.device)
         same = (texts[:, None, :] == bank.texts.to(texts.device)[None]).all(2)
-        own = (one * other).sum(1) / self.temperature
-        logits = [
-            (query @ theirs.T / self.temperature).masked_fill(same, -torch.inf)
-            for query, theirs in ((one, their_other), (other, their_one))
-        ]
+        there = self._against(one, other.detach(), their_other, same)
+        return (there + self._against(other, one.detach(), their_one, same)) / 2
+
+    def _against(self, query: Tensor, partner: Tensor, strangers: Tensor, same: Tensor) -> Tensor:
+        """Return the loss of one direction, `[batch]`; `same` marks strangers `[batch, bank]` that are none."""
+        own = (query * partner).sum(1) / self.temperature
+        others = (query @ strangers.T / self.temperature).masked_fill(same, -torch.inf)
         if self.form == "siglip":
-            strangers: Tensor = sum(F.softplus(part + self.bias).sum(1) for part in logits) / 2  # type: ignore[assignment]
-            return F.softplus(-own - self.bias) + strangers
+            return F.softplus(-own - self.bias) + F.softplus(others + self.bias).sum(1)
         first = torch.zeros(len(own), dtype=torch.int64, device=own.device)
-        both = [F.cross_entropy(torch.cat([own[:, None], part], 1), first, reduction="none") for part in logits]
-        return (both[0] + both[1]) / 2
+        return F.cross_entropy(torch.cat([own[:, None], others], 1), first, reduction="none")
 
     def usual_metric(self, answers: Answers) -> Metric:
         """Return recall at 1 from input to text, among the distinct texts `[n, length]` of the test split.

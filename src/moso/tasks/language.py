@@ -118,7 +118,7 @@ def sequences_of(batch: Batch) -> tuple[Batch, torch.Tensor]:
         return {name: value for name, value in batch.items() if name != "labels"}, labels
     except (KeyError, TypeError, IndexError, AttributeError) as problem:
         raise errors.LossInvalid(
-            f"a language model's batch is a pair (inputs, labels) or a mapping with 'labels', not {type(batch).__name__}"
+            f"the batch of a language model is a pair (inputs, labels) or has 'labels', not {type(batch).__name__}"
         ) from problem
 
 

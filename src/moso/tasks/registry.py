@@ -14,9 +14,10 @@ from moso.tasks.multi_label import MultiLabel
 from moso.tasks.own import OwnTask
 from moso.tasks.regression import Regression
 from moso.tasks.task import Loss, Task, TaskNote
+from moso.tasks.unlabelled import Unlabelled
 
 _OURS = (
-    *(Classification(), Regression(), MultiLabel(), Contrastive()),
+    *(Classification(), Regression(), MultiLabel(), Contrastive(), Unlabelled()),
     *(CausalLanguageModelling(), MaskedLanguageModelling()),
 )
 TASKS = Registry("task", Task, "moso.tasks", _OURS)  # type: ignore[type-abstract]

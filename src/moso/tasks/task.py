@@ -66,6 +66,7 @@ class Task(ABC):
         answers_are_texts: Whether answers are texts, which networks meet as token ids.
         answers_survive_crops: Whether an answer stays right when its picture is cropped or mirrored; a mask does not.
         answers_are_read: Whether answers are read as a column; otherwise only the loss looks at them, inside samples.
+        has_answers: Whether samples have answers at all; without them nothing is retrained or measured.
         counted_as: Singular and plural of what a network predicts, for display.
         classes: Names of the classes that samples belong to, by index; empty if there are no classes.
         width: Number of numbers per answer, or shape of a network's output; 0 if an answer is a class.
@@ -79,6 +80,7 @@ class Task(ABC):
     answers_are_texts: ClassVar[bool] = False
     answers_survive_crops: ClassVar[bool] = True
     answers_are_read: ClassVar[bool] = True
+    has_answers: ClassVar[bool] = True
     counted_as: ClassVar[tuple[str, str]] = ("output", "outputs")
 
     classes: tuple[str, ...] = ()

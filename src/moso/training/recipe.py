@@ -62,8 +62,8 @@ class TrainingRecipe(BaseModel):
     optimizer: Annotated[str, AfterValidator(_known)] = Field(
         "sgd", description="; ".join(f"{rule.name}: {rule.description}" for rule in rules().values())
     )
-    epochs: int = Field(ge=1, description="passes over the data")
-    batch_size: int = Field(ge=1, description="samples per step, at most; batches are equal to within one")
+    epochs: int = Field(ge=1, le=1_000_000, description="passes over the data")
+    batch_size: int = Field(ge=1, le=2**31, description="samples per step, at most; batches are equal to within one")
     learning_rate: float = Field(gt=0, description="the highest rate of the run")
     trunk_factor: float = Field(
         1.0, gt=0, description="what the rate of trained parameters before the classifier is multiplied by"
@@ -74,7 +74,9 @@ class TrainingRecipe(BaseModel):
         (), strict=False, description="shares of the run after which multi-step lowers the rate"
     )
     decay: float = Field(0.1, gt=0, le=1, description="what multi-step multiplies the rate by at each milestone")
-    warmup_epochs: float = Field(0.0, ge=0, description="epochs over which the rate first rises, in equal steps")
+    warmup_epochs: float = Field(
+        0.0, ge=0, le=1_000_000, description="epochs over which the rate first rises, in equal steps"
+    )
     momentum: float = Field(
         0.9, ge=0, lt=1, description="share of the last update that is carried on; beta1 of adam and adamw"
     )

@@ -8,7 +8,7 @@ from pydantic.fields import FieldInfo
 
 from moso import errors
 from moso.cli.options.flags import Flags, Keeps, flag, option
-from moso.cli.options.panels import NETWORK, PROOF, SCORING
+from moso.cli.options.panels import DATA, NETWORK, PROOF, SCORING
 from moso.code_trust import allow_code, note_names
 from moso.configuration.fields import GROUPS, title_of
 
@@ -22,6 +22,14 @@ Quick = Annotated[
         panel=PROOF,
         help="a first look in minutes: auto, ratio 0.4, one seed, 5 time steps and few epochs on large data, "
         "unless flags say otherwise",
+    ),
+]
+Unlabelled = Annotated[
+    bool,
+    option(
+        "--unlabelled",
+        panel=DATA,
+        help="data without labels, or whose labels are not to be looked at: nothing is retrained (--task unlabelled)",
     ),
 ]
 # Settings whose flag may be repeated; the flag is the singular of the setting's name.
@@ -44,7 +52,9 @@ _HELP = {
     "model": "network of the surrogates (see `moso models`) [default: convnet; bag for texts, mlp-w32 for regression]",
     "retrain_model": "network of the retrainings [default: that of the surrogates]",
     "retrain_recipe": "recipe of the retrainings [default: --recipe; with --prove network one that fits the network]",
-    "task": "what is learned: classification, regression, multi-label, causal-lm, masked-lm [default: as the data says]",
+    "task": "classification, regression, multi-label, contrastive, causal-lm, masked-lm [default: as the data says]",
+    "features": "features that samples are compared by: reference (of the network trained on all data) or embedding "
+    "[default: embedding without labels and for a linear head on features, else reference]",
     "recipe": "training recipe: a name, or a TOML file of your own [default: one that fits the data]",
     "class_mix": "mix of classes that is kept: equal (balanced) or as-is (proportional) [default: as-is if the largest "
     "class has more than 1.5 times the samples of the smallest, else equal]",
@@ -80,8 +90,14 @@ class RunSettings(Flags):
         quick: Whether a quick look is asked for.
     """
 
-    def __init__(self, keep: list[str] | None = None, quick: bool = False, **values: Any) -> None:
+    def __init__(
+        self, keep: list[str] | None = None, quick: bool = False, unlabelled: bool = False, **values: Any
+    ) -> None:
         self.given = {name: value for name, value in values.items() if value not in (None, [])}
+        if unlabelled and self.given.setdefault("task", "unlabelled") != "unlabelled":
+            raise errors.SettingsConflict(
+                f"--unlabelled learns nothing, and --task {self.given['task']} says otherwise"
+            )
         self.keep = keep or []
         self.quick = quick
 
@@ -96,6 +112,8 @@ class RunSettings(Flags):
                     found.append(_setting_flag(name, field, panel))
                 if name == "ratios":
                     found.append(flag("keep", Keeps))
+                if name == "task":
+                    found.append(flag("unlabelled", Unlabelled, default=False))
             if panel == NETWORK:
                 found += [_flag(name, kind, text, panel) for name, (kind, text) in _SHORTCUTS.items()]
             if panel == SCORING:

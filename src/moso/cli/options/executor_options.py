@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from moso.run.stages import Executor
 
 
+_MOST = 1024  # processes, beyond which a machine stops answering
+
+
 @dataclass(frozen=True)
 class ExecutorOptions(Flags):
     """Where pieces run (processes of this machine, Ray, torchrun), how often they save, and how much is printed."""
@@ -25,16 +28,27 @@ class ExecutorOptions(Flags):
     quiet: Quiet = False
     workers: Annotated[
         int,
-        option("--workers", panel=PLACE, min=0, help="pieces in parallel; 0 for one per --threads cores [default: 0]"),
+        option(
+            "--workers",
+            panel=PLACE,
+            min=0,
+            max=_MOST,
+            help="pieces in parallel; 0 for one per --threads cores [default: 0]",
+        ),
     ] = 0
     loader_workers: Annotated[
         int,
         option(
-            "--loader-workers", panel=PLACE, min=0, help="processes per training that decode data too large for memory"
+            "--loader-workers",
+            panel=PLACE,
+            min=0,
+            max=_MOST,
+            help="processes per training that decode data too large for memory",
         ),
     ] = 2
     checkpoint_seconds: Annotated[
-        float, option("--checkpoint-seconds", panel=PLACE, min=0, help="seconds between checkpoints of a training")
+        float,
+        option("--checkpoint-seconds", panel=PLACE, min=0, max=1e9, help="seconds between checkpoints of a training"),
     ] = 10.0
     executor: Annotated[str, option("--executor", panel=PLACE, help="where pieces run: local, ray or torchrun")] = (
         "local"

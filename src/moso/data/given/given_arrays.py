@@ -65,6 +65,28 @@ def from_pair(data: Sequence[Any]) -> Given:
     )
 
 
+def from_inputs(inputs: Any) -> Given:
+    """Return a column of inputs without answers.
+
+    Raises:
+        WrongType: The inputs are neither numbers, pictures nor texts.
+
+    Example:
+        >>> given = from_inputs(np.zeros((3, 2)))
+        >>> given.count, given.answers is None, given.take(np.array([0, 2])).shape
+        (3, True, (2, 2))
+    """
+    reader = input_reader(inputs)
+    return Given(
+        "inputs without labels",
+        length(inputs),
+        Rows(reader.inputs if isinstance(reader, MemoryReader) else inputs),
+        lambda kept: take_rows(inputs, kept),
+        reader=reader,
+        pairs=False,
+    )
+
+
 def from_columns(data: Mapping[str, Any], label: str | None = None, columns: Sequence[str] = ()) -> Given:
     """Return a dictionary of columns of equal length, of which one holds the answers.
 

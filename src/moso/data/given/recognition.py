@@ -90,7 +90,8 @@ def _check(data: Any) -> None:
         )
     if isinstance(data, torch.Tensor) or type(data).__module__ == "numpy":
         raise errors.WrongType(
-            f"one array of shape {tuple(data.shape)} has no labels; give a pair (inputs, labels) of arrays"
+            f"one array of shape {tuple(data.shape)} has no labels; give a pair (inputs, labels) of arrays, or "
+            "task='unlabelled'"
         )
 
 

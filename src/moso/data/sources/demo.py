@@ -1,6 +1,6 @@
 """`demo`: 6,000 pictures of 20 classes as a pretrained network sees them, inside the package (0.9 MB).
 
-The features lie in `demo_data/features.npz`; `demo_data/PROVENANCE.md` says where they come from and how they were made.
+The features lie in `demo_data/features.npz`; `demo_data/PROVENANCE.md` says where they come from.
 """
 
 from pathlib import Path

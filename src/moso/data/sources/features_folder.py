@@ -7,6 +7,8 @@ Class names come from `classes.json` (a list, or an object from name to index) o
 
 `features.json` is what `moso embed` notes about the features. Its `dataset` is the data set that they were computed
 from: its pictures or texts, found by id, are shown and exported in place of the numbers.
+
+As unlabelled data, only `train.npy` and `train_ids.npy` are read.
 """
 
 import json
@@ -26,8 +28,10 @@ from moso.data.mapped import MappedReader
 from moso.data.samples import StoredSamples
 from moso.data.sources.source import Opened, Request, Source
 from moso.data.sources.tables import read_label_column
+from moso.data.user_files import read_npy
 from moso.errors import MosoError
-from moso.tasks import Classification, find_task
+from moso.tasks import Classification, Unlabelled, find_task
+from moso.tasks.task import unread
 
 NOTE = "features.json"
 _TESTS = ("test", "validation", "val")
@@ -60,6 +64,8 @@ def open_features(request: Request) -> Opened:
     if not (folder / "train.npy").is_file():
         raise errors.SplitMissing(f"folder {folder} holds no train.npy, the features of the training samples")
     train = _split(folder, "train", request.task, _class_names(folder))
+    if not train.task.has_answers:
+        return train, None
     name = next((name for name in _TESTS if (folder / f"{name}.npy").is_file()), None)
     if name is None:
         return train, None
@@ -110,10 +116,13 @@ def _split(folder: Path, name: str, task: str, classes: Sequence[str] | None) ->
     inputs = read_array(file)
     check_rows(file, inputs)
     ids = _ids(folder, name, len(inputs))
+    if task == Unlabelled.name:
+        return StoredSamples(ids, Unlabelled(), unread(len(inputs)), MappedReader(inputs), one_scale=True)
     labels = _beside(folder, name, _LABELS)
     if labels is None:
         raise errors.LabelsMissing(
-            f"{file} has no labels beside it; put them into {folder / name}_labels.npy, one per row, in the same order"
+            f"{file} has no labels beside it; put them into {folder / name}_labels.npy, one per row, in the same "
+            "order, or give --unlabelled"
         )
     values = raw_labels(labels, len(inputs), classes or (), ids)
     reader, learned = MappedReader(inputs), find_task(task) if task else Classification()
@@ -195,10 +204,7 @@ def _ids(folder: Path, name: str, count: int) -> pa.Array:
     )
     if file is None:
         return pa.array(arange(count))
-    try:
-        found = np.load(file, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as problem:
-        raise errors.FileUnreadable(f"{file} is not a readable array: {problem}") from problem
+    found = np.array(read_npy(file, "an array of ids"))
     if found.ndim != 1 or found.dtype.kind not in "iuU":
         raise errors.WrongType(f"{file} holds {found.dtype} of shape {found.shape}; ids are whole numbers or texts")
     if len(found) != count:
@@ -245,4 +251,5 @@ SOURCE = Source(
     fits=("linear", "linear-probe"),
     pictures=False,
     vectors=True,
+    unlabelled=True,
 )

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from moso import errors
+from moso.data.user_files import read_text
 
 
 def read_flat_labels(root: Path, name: str, ids: Sequence[str], folders: Sequence[str]) -> list[str]:
@@ -49,7 +50,7 @@ def read_flat_labels(root: Path, name: str, ids: Sequence[str], folders: Sequenc
 
 
 def _lines(file: Path) -> list[str]:
-    return [line for line in file.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+    return [line for line in read_text(file).splitlines() if line.strip()]
 
 
 def _by_file_name(file: Path, ids: Sequence[str], folders: Sequence[str]) -> list[str]:

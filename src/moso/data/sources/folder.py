@@ -7,6 +7,9 @@
 
 Classes are the folder names of the training split in sorted order; a `words.txt` (`n01443537<TAB>goldfish, ...`) in
 PATH gives them their names. Ids are paths below the split's folder, with forward slashes, sorted.
+
+As unlabelled data, all images below `train/`, if there is such a folder, or else below PATH are samples, in whatever
+folders they lie; ids are paths below that folder.
 """
 
 import os
@@ -21,7 +24,9 @@ from moso.data.images import EncodedReader, Names, Paths
 from moso.data.samples import StoredSamples
 from moso.data.sources.flat_labels import read_flat_labels
 from moso.data.sources.source import Opened, Request, Source
-from moso.tasks import Classification
+from moso.data.user_files import Walk, read_text, subfolders
+from moso.tasks import Classification, Unlabelled
+from moso.tasks.task import unread
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 _TEST_FOLDERS = ("val", "validation", "test")
@@ -41,13 +46,16 @@ def open_folder(request: Request) -> Opened:
         raise errors.FileMissing(
             f"data set 'folder' needs a folder of images: {request.location or 'nothing'!r} is none"
         )
+    if request.task == Unlabelled.name:
+        return _all_images(root, request), None
     # A class may be called "train" (CIFAR-100 has one); a split's folder holds folders, a class's folder holds images.
-    has_splits = bool(_subfolders(root / "train"))
+    has_splits = bool(subfolders(root / "train"))
     train_root = root / "train" if has_splits else root
-    folders = _subfolders(train_root)
+    folders = subfolders(train_root)
     if not folders:
         raise errors.DataEmpty(
-            f"{root} holds no class folders; expected train/CLASS/IMAGE and val/CLASS/IMAGE, or CLASS/IMAGE"
+            f"{root} holds no class folders; expected train/CLASS/IMAGE and val/CLASS/IMAGE, or CLASS/IMAGE; for "
+            "images without classes give --unlabelled"
         )
     ids = _images_by_class(train_root, folders)
     classes = _class_names(root, folders)
@@ -61,21 +69,22 @@ def open_folder(request: Request) -> Opened:
     return train, None
 
 
-def _subfolders(folder: Path) -> list[str]:
-    if not folder.is_dir():
-        return []
-    with os.scandir(folder) as entries:
-        return sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
+def _all_images(root: Path, request: Request) -> StoredSamples:
+    """Return the images below a folder, or below its `train/`, without classes."""
+    root = root / "train" if (root / "train").is_dir() else root
+    ids = pa.array(sorted(images_below(root, ".")), pa.string())
+    if not len(ids):
+        raise errors.DataEmpty(f"{root} holds no images ({', '.join(IMAGE_SUFFIXES)})")
+    return StoredSamples(ids, Unlabelled(), unread(len(ids)), _reader(root, ids, request))
+
+
+def _reader(root: Path, ids: pa.Array, request: Request) -> EncodedReader:
+    return EncodedReader.measured(Paths(root, ids), Names(ids, f"{root}/"), len(ids), request.resize)
 
 
 def images_below(root: Path, folder: str) -> list[str]:
     """Return the paths of all images below `root/folder`, relative to `root`."""
-    found = []
-    for place, _, files in os.walk(root / folder, followlinks=True):
-        relative = Path(place).relative_to(root).as_posix()
-        prefix = "" if relative == "." else f"{relative}/"
-        found += [f"{prefix}{file}" for file in files if _is_image(file)]
-    return found
+    return Walk(root).files(folder, IMAGE_SUFFIXES)
 
 
 def _is_image(file: str) -> bool:
@@ -88,9 +97,9 @@ def _first_folders(ids: Sequence[str]) -> list[str]:
 
 
 def _images_by_class(root: Path, folders: Sequence[str]) -> list[str]:
-    ids = []
+    ids, walk = [], Walk(root)
     for folder in folders:
-        own = images_below(root, folder)
+        own = walk.files(folder, IMAGE_SUFFIXES)
         if not own:
             raise errors.DataEmpty(f"class folder {root / folder} holds no images; remove it or fill it")
         ids += own
@@ -101,8 +110,8 @@ def _test_images(root: Path, name: str, folders: Sequence[str]) -> tuple[list[st
     """Return the test images, and the class folder of each."""
     test_root = root / name
     with os.scandir(test_root) as entries:
-        flat = any(entry.is_file() and _is_image(entry.name) for entry in entries)
-    own = _subfolders(test_root)
+        flat = any(not entry.is_dir() and _is_image(entry.name) for entry in entries)
+    own = subfolders(test_root)
     if flat or (own == ["images"] and "images" not in folders):
         ids = sorted(images_below(test_root, "images" if not flat else "."))
         if not ids:
@@ -125,7 +134,7 @@ def _class_names(root: Path, folders: Sequence[str]) -> tuple[str, ...]:
     words = root / "words.txt"
     if not words.is_file():
         return tuple(folders)
-    lines = (line.partition("\t") for line in words.read_text(encoding="utf-8").splitlines())
+    lines = (line.partition("\t") for line in read_text(words).splitlines())
     known = {folder: name.split(",")[0].strip() for folder, _, name in lines}
     names = [known.get(folder) or folder for folder in folders]
     return tuple(
@@ -144,8 +153,7 @@ def _samples(
     numbers = {folder: number for number, folder in enumerate(folders)}
     labels = np.array([numbers[folder] for folder in own_folders], dtype=np.int64)
     column = pa.array(ids)
-    reader = EncodedReader.measured(Paths(root, column), Names(column, f"{root}/"), len(ids), request.resize)
-    return StoredSamples(column, Classification(classes=classes), labels, reader)
+    return StoredSamples(column, Classification(classes=classes), labels, _reader(root, column, request))
 
 
 SOURCE = Source(
@@ -153,4 +161,5 @@ SOURCE = Source(
     "image files in class folders: train/ and val/, class folders alone, Tiny-ImageNet's own layout, or "
     "ImageNet-1K with a flat val/ and a label file",
     open_folder,
+    unlabelled=True,
 )

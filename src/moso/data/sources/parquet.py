@@ -7,7 +7,8 @@ test files beside it are used; of any other file a test split is held out.
 The label is the column `label`, `labels`, `target` or `fine_label`; `PATH?label=coarse_label` names another,
 `?target=COLUMN` a number to predict instead, `?image=COLUMN` the image, `?features=COLUMN,COLUMN` the numbers to learn
 from. Class names come from the file's own description, or from a `classes.txt` beside it (`coarse_classes.txt` for
-`coarse_label`), or are numbers. Ids are row numbers over the shards in order.
+`coarse_label`), or are numbers. Ids are row numbers over the shards in order. Unlabelled data needs no label column;
+columns that are called like one are not read.
 """
 
 import json
@@ -35,6 +36,7 @@ from moso.data.sources.tables import (
     numbered_samples,
     table_samples,
 )
+from moso.data.user_files import check_once, check_regular, read_text
 
 # In order of preference; a test split without labels (all -1, as ImageNet's) is skipped.
 _TEST_PREFIXES = ("test", "validation", "val")
@@ -58,6 +60,8 @@ def open_parquet(request: Request) -> Opened:
     described = description(schema)
     where = _where(train_files)
     columns = choose_columns(schema, options, described, where, request.task)
+    if not columns.task.has_answers:
+        return _samples(train_files, columns, None, request), None
     classes = class_names(described, columns.label) or _listed_classes(train_files[0].parent, columns.label)
     train = _samples(train_files, columns, classes, request)
     for files in test_candidates:
@@ -109,10 +113,13 @@ def _where(files: Sequence[Path]) -> str:
 
 
 def _schema(file: Path) -> pa.Schema:
+    check_regular(file)
     try:
-        return pq.read_schema(file)
+        found = pq.read_schema(file)
     except (pa.ArrowException, OSError) as problem:
         raise errors.FileUnreadable(f"{file} is not a readable Parquet file ({problem})") from problem
+    check_once(found.names, str(file))
+    return found
 
 
 def description(schema: pa.Schema) -> Mapping[str, Any]:
@@ -137,7 +144,7 @@ def _listed_classes(folder: Path, label: str) -> tuple[str, ...] | None:
     names = [f"{label.removesuffix('_label')}_classes.txt", *(["classes.txt"] if label in LABEL_NAMES else [])]
     for file in (folder / name for name in names):
         if file.is_file():
-            return tuple(line for line in file.read_text(encoding="utf-8").splitlines() if line.strip())
+            return tuple(line for line in read_text(file).splitlines() if line.strip())
     return None
 
 
@@ -198,10 +205,10 @@ def _samples(files: Sequence[Path], columns: Columns, classes: Sequence[str] | N
         reader = mapped_numbers(
             files, columns.features, lambda rows: features_of(rows, columns.features, _where(files))
         )
-        answers = _read(files, [columns.label], request.memory_limit)
+        answers = _read(files, [columns.label or columns.features[0]], request.memory_limit)
         return numbered_samples(answers, columns, classes, _where(files), reader)
     table = _read(files, columns.all(), request.memory_limit)
-    return table_samples(table, columns, classes, _where(files), request.resize)
+    return table_samples(table, columns, classes, _where(files), request.resize, files[0].parent)
 
 
 SOURCE = Source(
@@ -210,4 +217,5 @@ SOURCE = Source(
     "train*.parquet and test*.parquet; options ?label=COLUMN&image=COLUMN&features=COLUMN,COLUMN, or ?target=COLUMN "
     "for a number to predict",
     open_parquet,
+    unlabelled=True,
 )

@@ -134,7 +134,8 @@ def read_plain_pickle(path: Path) -> Any:
     """
     try:
         with path.open("rb") as stream:
-            return _arrays(_PlainUnpickler(path, stream).load())
+            loaded = _PlainUnpickler(path, stream).load()
+        return _arrays(loaded)
     except MosoError:
         raise
     except OSError as problem:
@@ -144,14 +145,29 @@ def read_plain_pickle(path: Path) -> Any:
         raise errors.FileUnreadable(f"{path} is cut off or is not a pickle of plain data ({problem})") from problem
 
 
-def _arrays(value: Any) -> Any:
-    """Return the same containers with arrays in place of their stand-ins."""
+def _arrays(value: Any, done: dict[int, Any] | None = None) -> Any:
+    """Return the same containers with arrays in place of their stand-ins.
+
+    Args:
+        value: What was unpickled, which must outlive the call.
+        done: What each container became, so that one that occurs many times is taken once; None while it is taken.
+    """
+    done = {} if done is None else done
     if isinstance(value, _Array):
         if value.value is None:
             raise ValueError("an array without content")
         return value.value
+    if not isinstance(value, dict | list | tuple):
+        return value
+    if id(value) in done:
+        if done[id(value)] is None:
+            raise ValueError("a container that holds itself")
+        return done[id(value)]
+    done[id(value)] = None
+    found: Any
     if isinstance(value, dict):
-        return {_arrays(name): _arrays(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(_arrays(part) for part in value)
-    return value
+        found = {_arrays(name, done): _arrays(part, done) for name, part in value.items()}
+    else:
+        found = type(value)(_arrays(part, done) for part in value)
+    done[id(value)] = found
+    return found

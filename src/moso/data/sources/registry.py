@@ -3,10 +3,12 @@
 A new built-in source is one file and one line here.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qsl
 
 from moso import errors
+from moso.data.samples import StoredSamples
 from moso.data.sources import (
     cifar,
     demo,
@@ -20,9 +22,11 @@ from moso.data.sources import (
     text,
 )
 from moso.data.sources.source import Opened, Request, Source
+from moso.data.user_files import is_there, may_be_path
 from moso.errors import unknown_name
 from moso.registry import Registry
-from moso.tasks import TASKS, Classification, LanguageModelling, Regression, Task
+from moso.tasks import TASKS, Classification, LanguageModelling, Regression, Task, Unlabelled
+from moso.tasks.task import unread
 
 SOURCES = Registry(
     "data set",
@@ -66,22 +70,48 @@ def open_source(name: str, resize: int | None, memory_limit: int, task: str = ""
     """
     scheme, _, location = name.partition(":")
     source = SOURCES.find(scheme)
+    if source is not None and task == Unlabelled.name:
+        return _unlabelled(source, Request(location, resize, memory_limit, task if source.unlabelled else "")), None
     if source is not None:
         if isinstance(TASKS.find(task), LanguageModelling) and source.name != text.SOURCE.name:
             raise errors.SettingsConflict(
                 f"task {task!r} is for texts, and {name} holds none that it reads; give text:FILE, or leave --task out"
             )
-        train, test = source.open(Request(location, resize, memory_limit, task))
+        train, test = _opened(source, Request(location, resize, memory_limit, task))
         if task and train.task.name != task:
             raise errors.SettingsConflict(f"{name} is for task {train.task.name!r}, not {task!r}; leave --task out")
         return train, test
-    if name and Path(name).exists():
+    if is_there(name):
         suffix = Path(name).suffix.lower()
         kind = {".parquet": "parquet", **dict.fromkeys((".txt", ".tsv", ".csv", ".jsonl"), "text")}.get(
             suffix, "folder"
         )
         raise errors.DatasetNameInvalid(f"data set {name!r} is a path; say what it holds, for example {kind}:{name}")
     raise unknown_name("data set", name, [source.usage for source in SOURCES.all().values()])
+
+
+def _opened(source: Source, request: Request) -> Opened:
+    """Open a source.
+
+    Raises:
+        DatasetNameInvalid: Its location can be no path.
+        FileUnreadable: The system refuses to open it.
+    """
+    location = request.location
+    if not may_be_path(location.partition("?")[0]):
+        raise errors.DatasetNameInvalid(f"{location[:80]!r} can be no path; check the name of the data set")
+    try:
+        return source.open(request)
+    except OSError as problem:
+        raise errors.FileUnreadable(
+            f"{source.name}:{location} cannot be opened: {problem.strerror or problem}"
+        ) from problem
+
+
+def _unlabelled(source: Source, request: Request) -> StoredSamples:
+    """Return the training split without its answers, if it has any."""
+    train, _ = _opened(source, request)
+    return replace(train, task=Unlabelled(), targets=unread(len(train)))
 
 
 def expected_task(name: str) -> Task:
@@ -121,6 +151,16 @@ def has_vectors(name: str) -> bool:
     """
     source = SOURCES.find(name.partition(":")[0])
     return source is not None and source.vectors
+
+
+def may_have_texts(name: str) -> bool:
+    """Return whether inputs of the data set called `name` may be texts, judged by the name alone.
+
+    Example:
+        >>> may_have_texts("text:questions.tsv"), may_have_texts("digits")
+        (True, False)
+    """
+    return name.partition(":")[0] not in ("digits", "diabetes", "cifar10", "cifar100", "folder", "features")
 
 
 def may_have_pictures(name: str) -> bool:

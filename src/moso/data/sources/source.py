@@ -44,6 +44,7 @@ class Source:
         fits: Default network and recipe, if they differ from those for pictures or numbers.
         pictures: Whether its inputs may be pictures.
         vectors: Whether its inputs are feature vectors, which are their own embedding.
+        unlabelled: Whether it opens data that has no labels; the labels of other sources are left out.
     """
 
     usage: str
@@ -53,6 +54,7 @@ class Source:
     fits: tuple[str, str] | None = None
     pictures: bool = True
     vectors: bool = False
+    unlabelled: bool = False
 
     @property
     def name(self) -> str:

@@ -8,6 +8,7 @@ plain binary), or numeric columns and lists of numbers, which are concatenated t
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,9 @@ from moso.data.images import Column, EncodedReader, Names
 from moso.data.readers import Reader
 from moso.data.samples import StoredSamples
 from moso.errors import MosoError
-from moso.tasks import Classification, Regression, Task, find_task
-from moso.tasks.classification import check_labels
-from moso.tasks.task import Answers
+from moso.tasks import Classification, Regression, Task, Unlabelled, find_task
+from moso.tasks.classification import check_labels, numbered_classes
+from moso.tasks.task import Answers, unread
 
 LABEL_NAMES = ("label", "labels", "target", "fine_label")
 WEIGHT_NAME = "sample_weight"  # the column of weights in an export
@@ -41,8 +42,9 @@ class Columns:
     features: tuple[str, ...] = ()
 
     def all(self) -> list[str]:
-        """Return every column to be read."""
-        return [self.label, self.image] if self.image is not None else [self.label, *self.features]
+        """Return every column to be read; the label is empty where there is none."""
+        answers = [self.label] if self.label else []
+        return [*answers, self.image] if self.image is not None else [*answers, *self.features]
 
 
 def choose_columns(
@@ -73,6 +75,9 @@ def choose_columns(
             raise errors.ColumnMissing(f"{where} has no column {column!r}; it has: {', '.join(schema.names)}")
     label, wanted = choose_answer(schema.names, options, where, task)
     if "features" in options:
+        for name in _listed(options):
+            if not is_numeric(schema.field(name).type):
+                raise errors.ColumnType(f"column {name!r} of {where} holds {schema.field(name).type}, not numbers")
         return Columns(label, wanted, None, _listed(options))
     image = options.get("image") or _image_column(schema, described, where)
     if image is not None:
@@ -94,6 +99,8 @@ def choose_answer(names: Sequence[str], options: Mapping[str, str], where: str, 
         >>> column, task.name, choose_answer(["text", "target"], {}, "a.csv")[1].name
         ('price', 'regression', 'classification')
     """
+    if task == Unlabelled.name:
+        return "", Unlabelled()
     if "target" in options:
         return options["target"], find_task(task or Regression.name)
     label = options.get("label") or next((name for name in LABEL_NAMES if name in names), None)
@@ -150,7 +157,7 @@ def _feature_columns(schema: pa.Schema, label: str, described: Mapping[str, obje
             )
         features.append(field.name)
     if not features:
-        raise errors.ColumnMissing(f"{where} has no column to learn from beside the label {label!r}")
+        raise errors.ColumnMissing(f"{where} has no column to learn from{f' beside the label {label!r}' * bool(label)}")
     return tuple(features)
 
 
@@ -177,7 +184,12 @@ def class_names(described: Mapping[str, Any], label: str) -> tuple[str, ...] | N
         >>> class_names({"label": {"_type": "ClassLabel", "names": ["cat", "dog"]}}, "label")
         ('cat', 'dog')
     """
-    return tuple(described[label]["names"]) if _is_described(described, label, "ClassLabel") else None
+    if not _is_described(described, label, "ClassLabel"):
+        return None
+    names = described[label].get("names")
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names) or not names:
+        raise errors.FileUnreadable(f"the description of column {label!r} has no list of class names, but {names!r}")
+    return tuple(names)
 
 
 def check_same_classes(train: Sequence[str], test: Sequence[str] | None, where: str) -> None:
@@ -252,7 +264,7 @@ def read_label_column(
         raise type(problem)(f"{where}: {problem}{hint if pa.types.is_floating(column.type) else ''}") from problem
     if classes is not None:
         return labels, tuple(classes)
-    return labels, tuple(str(number) for number in range(int(labels.max(initial=-1)) + 1))
+    return labels, numbered_classes(labels, where)
 
 
 def _as_array(column: pa.ChunkedArray) -> Array:
@@ -265,7 +277,12 @@ def _as_array(column: pa.ChunkedArray) -> Array:
 
 
 def table_samples(
-    table: pa.Table, columns: Columns, classes: Sequence[str] | None, where: str, resize: int | None
+    table: pa.Table,
+    columns: Columns,
+    classes: Sequence[str] | None,
+    where: str,
+    resize: int | None,
+    folder: Path | None = None,
 ) -> StoredSamples:
     """Return the rows of a table as samples; ids are row numbers.
 
@@ -275,9 +292,12 @@ def table_samples(
         classes: Known class names, if any.
         where: Name of the table in errors.
         resize: Side in pixels to which images are scaled and cropped.
+        folder: Folder of the data set, in which paths of images must lie; None for tables that the package `datasets`
+            has made itself.
 
     Raises:
         DataEmpty: The table has no rows.
+        FileUnsafe: The path of an image leads out of the folder.
     """
     if table.num_rows == 0:
         raise errors.DataEmpty(f"{where} has no rows")
@@ -286,25 +306,44 @@ def table_samples(
         features = features_of(table, columns.features, where).astype(np.float32, copy=False)
         return StoredSamples.from_arrays(features, targets, task)
     ids = pa.array(np.arange(table.num_rows))
-    reader = image_reader(table[columns.image], where, resize)
+    reader = image_reader(table[columns.image], where, resize, folder)
     return StoredSamples(ids, task, targets, reader)
 
 
-def image_reader(images: pa.ChunkedArray, where: str, resize: int | None = None) -> EncodedReader:
+def image_reader(
+    images: pa.ChunkedArray, where: str, resize: int | None = None, folder: Path | None = None
+) -> EncodedReader:
     """Return the reader of a column of encoded images, bytes or structs of bytes and path.
 
     Args:
         images: The column.
         where: Name of the table in errors.
         resize: Side in pixels to which images are scaled and cropped.
+        folder: Folder in which paths of images must lie; None for any.
+
+    Raises:
+        FileUnsafe: A path leads out of the folder.
     """
     if pa.types.is_struct(images.type):
         paths = pc.struct_field(images, "path") if images.type.get_field_index("path") >= 0 else None
-        encoded = Column(pc.struct_field(images, "bytes"), paths)
+        encoded = Column(pc.struct_field(images, "bytes"), paths, folder)
+        _check_inside(encoded, where)
     else:
         encoded = Column(images)
     names = Names(pa.array(np.arange(len(images))), f"{where} row ")
     return EncodedReader.measured(encoded, names, len(images), resize)
+
+
+def _check_inside(encoded: Column, where: str) -> None:
+    """Refuse a table whose images without bytes are files outside of its folder."""
+    if encoded.folder is None or encoded.paths is None:
+        return
+    root = encoded.folder.resolve()
+    named = encoded.paths.filter(pc.and_(pc.is_null(encoded.values), pc.is_valid(encoded.paths)))
+    for path in pc.unique(named).to_pylist():
+        whole = (root / path).resolve()
+        if not whole.is_relative_to(root):
+            raise errors.FileUnsafe(f"{where} names an image {path!r} outside of its folder; it was not opened")
 
 
 def numbered_samples(
@@ -323,6 +362,8 @@ def numbered_samples(
 
 def _answers(table: pa.Table, columns: Columns, classes: Sequence[str] | None, where: str) -> tuple[Task, Answers]:
     """Return the task, which now knows its classes or width, and the answers."""
+    if not columns.task.has_answers:
+        return columns.task, unread(table.num_rows)
     column = table[columns.label]
     if columns.task.answers_are_classes:
         labels, names = read_label_column(column, classes, where)

@@ -8,7 +8,7 @@ The text is the column `text`, `sentence` or `question`, the label the column `l
 For language models (`causal-lm`, `masked-lm`) there is no label: the columns are `messages`, `prompt` and
 `completion`, or `text`.
 TREC's questions have their six coarse classes by default and the fine ones with `?label=fine`. Classes are sorted by
-name. Ids are row numbers.
+name. Ids are row numbers. As unlabelled data, only texts are read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ from moso.data.sources.source import Opened, Request, Source
 from moso.data.sources.tables import choose_answer, class_names, read_label_column
 from moso.data.sources.text_files import SUFFIXES, Record, read_records
 from moso.data.tokenizer import TextReader
-from moso.tasks import TASKS, Classification, LanguageModelling, Task, unread
+from moso.tasks import TASKS, Classification, LanguageModelling, Task, Unlabelled, unread
 
 OPTIONS = ("text", "label", "target")
 _TESTS = ("test", "validation", "val", "dev")
@@ -106,6 +106,8 @@ def columns_of(file: Path, names: Sequence[str], options: Mapping[str, str], tas
         )
     if file.suffix.lower() in _TREC:
         options = {"label": "coarse", **options}
+    if task == Unlabelled.name:
+        return text, "", Unlabelled()
     return text, *choose_answer(names, options, str(file), task)
 
 
@@ -118,6 +120,9 @@ def _samples(file: Path, options: Mapping[str, str], wanted: str, classes: Seque
         if not texts:
             text, answer, task = columns_of(file, list(record.values), options, wanted)
         texts.append(_text(record, text))
+        if not task.has_answers:
+            answers.append(None)
+            continue
         answers.append(_label(record, answer) if task.answers_are_classes else _number(record, answer))
     if not texts:
         raise errors.DataEmpty(f"{file} holds no texts")
@@ -200,9 +205,10 @@ def _number(record: Record, column: str) -> float:
 SOURCE = Source(
     "text:PATH",
     "texts with labels: a .tsv, .csv, .jsonl or .parquet with columns text and label, TREC's questions (.txt), or a "
-    "folder with train.* and test.*; options ?text=COLUMN&label=COLUMN, or ?target=COLUMN for a number to predict; with "
-    "--task causal-lm: messages, prompt and completion, or text",
+    "folder with train.* and test.*; options ?text=COLUMN&label=COLUMN, or ?target=COLUMN for a number to predict; "
+    "with --task causal-lm: messages, prompt and completion, or text",
     open_text,
     fits=("bag", "text"),
     pictures=False,
+    unlabelled=True,
 )

@@ -13,6 +13,7 @@ score's `(N dot - |s_z|^2) / (N - 1)` is the mean of `s_z . s_j` over the other 
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -34,6 +35,14 @@ from moso.gradients.plan import Plan
 from moso.gradients.point import Batches, Groups, Point, Tensors, evaluation_mode
 from moso.gradients.sweep import spread_out, watching_for
 from moso.gradients.trust import ensure, knowledge_of
+
+
+class OfGradients(Protocol):
+    """Projects the gradients of one parameter."""
+
+    def of_gradients(self, gradients: torch.Tensor) -> torch.Tensor:
+        """Project gradients ``[samples, *shape]`` to ``[samples, size]``."""
+
 
 # Numbers per sketch; the error of a product is proportional to one over their square root.
 NUMBERS = 4096
@@ -183,13 +192,22 @@ def sketch_call(
             if role in rest:
                 yield rest[role].name, projections[rest[role].name].of_gradients(own)
         return
-    if not rest:
-        return
-    formed, (a, b) = replace(call, places=rest), call.operation.split(call, b)
-    for role, place in rest.items():
+    if rest:
+        yield from formed_parts(replace(call, places=rest), b, projections, leaves)
+
+
+def formed_parts(
+    call: Call, b: torch.Tensor, projections: Mapping[str, OfGradients], leaves: Tensors
+) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield what one call adds to the sketches of its parameters, with their names, by forming per-sample gradients.
+
+    Only as many gradients exist at one time as fit a processor's cache.
+    """
+    a, b = call.operation.split(call, b)
+    for role, place in call.places.items():
         parts: dict[str, list[torch.Tensor]] = {name: [] for name in place.names}
         for part in chunks(call.given[role].numel(), len(b)):
-            each = formed.operation.each(formed, a[part], b[part])
+            each = call.operation.each(call, a[part], b[part])
             own = next(gradients for name, gradients in each if name == role)
             for name, back in back_to_parameters(place, own, leaves):
                 parts[name].append(projections[name].of_gradients(back))

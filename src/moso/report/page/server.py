@@ -28,6 +28,8 @@ from moso.results.reading import Run
 LARGEST_PICTURE = 1024
 # Size of the cache of encoded pictures.
 _REMEMBERED = 4096
+# Digits of a number, and questions of a query, beyond which a request is none of the page.
+_DIGITS, _QUESTIONS = 16, 16
 _ICON = (
     b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle cx="8" cy="8" r="7" fill="#1d5fd1"/></svg>'
 )
@@ -93,8 +95,8 @@ class Explorer(ThreadingHTTPServer):
 
     def admits(self, host: str) -> bool:
         """Return whether a request with this Host header may be answered."""
-        name = urlsplit(f"//{host}")
         try:
+            name = urlsplit(f"//{host}")
             fits = name.port in (self.port, None)
         except ValueError:
             return False
@@ -135,9 +137,10 @@ class Resources:
         Raises:
             LookupError: There is no such sample.
         """
-        if not (text.isascii() and text.isdigit()) or not int(text) < self.content.samples:
+        found = number({"position": text}, "position", -1)
+        if not 0 <= found < self.content.samples:
             raise LookupError(text)
-        return int(text)
+        return found
 
     def column(self, name: str, asked: dict[str, str]) -> Reply:
         """Return a column's bytes, or the values of one sample as float32."""
@@ -186,7 +189,7 @@ def number(asked: dict[str, str], name: str, default: int) -> int:
         (12, 64)
     """
     text = asked.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default
+    return int(text) if text.isascii() and text.isdigit() and len(text) < _DIGITS else default
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -206,9 +209,13 @@ class Handler(BaseHTTPRequestHandler):
         if self.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
             self._reply(HTTPStatus.FORBIDDEN, "text/plain", b"other sites may not ask for this\n")
             return
-        parts = urlsplit(self.path)
+        try:
+            parts = urlsplit(self.path)
+            asked = {name: values[-1] for name, values in parse_qs(parts.query, max_num_fields=_QUESTIONS).items()}
+        except ValueError:
+            self._reply(HTTPStatus.BAD_REQUEST, "text/plain", b"this is no address\n")
+            return
         path = self._below_token(parts.path)
-        asked = {name: values[-1] for name, values in parse_qs(parts.query).items()}
         found = None if path is None else self.server.resources.find(path, asked)
         if found is None:
             self._reply(HTTPStatus.NOT_FOUND, "text/plain", b"there is nothing here\n")

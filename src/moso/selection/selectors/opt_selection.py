@@ -1,8 +1,8 @@
 """`opt`: remove the set of samples whose summed influence on the parameters is smallest (OPT).
 
 Believes that training without a redundant set of samples gives nearly the same network. With s_z the influence of
-removing z on the parameters (`evidence/influences.py`), which is additive over a set, and w_z in {0, 1} for kept and
-removed:
+removing z on the parameters (`evidence/second_order/influences.py`), which is additive over a set, and w_z in {0, 1}
+for kept and removed:
 
     fixed size     minimise | sum_z w_z s_z |_2     so that  sum_z w_z = removed
     fixed bound    maximise   sum_z w_z             so that  | sum_z w_z s_z |_2 <= bound

@@ -13,8 +13,38 @@ from moso.training.optimizers.descent import Slots, descend
 from moso.training.optimizers.parameter_rates import rate_factors
 from moso.training.optimizers.registry import find_rule
 from moso.training.optimizers.rule import Settings
+from moso.training.optimizers.sgd import RULE as SGD
 
 _COUNT = "step"
+
+
+def held_moments(
+    settings: Settings, counts: Mapping[str, int], parameters: Mapping[str, torch.Tensor], slots: Slots
+) -> Moments:
+    """Return copies of the moments that an optimiser holds after an update; plain descent has none.
+
+    Args:
+        settings: The recipe.
+        counts: Number of updates per parameter.
+        parameters: The parameters, by name.
+        slots: `{slot: {parameter: tensor}}`; a missing tensor is zero.
+
+    Raises:
+        SettingsConflict: The recipe's optimiser is one whose moments are not known.
+    """
+    kept = find_rule(settings.optimizer).slots(settings)
+    if SECOND not in kept:
+        if settings.optimizer != SGD.name:
+            raise errors.SettingsConflict(
+                f"the moments of optimizer {settings.optimizer!r} are not known; use adam, adamw or sgd"
+            )
+        return Moments()
+    found = Moments({}, {}, {})
+    for name, parameter in parameters.items():
+        found.rules[name] = AdamRule(settings.momentum, settings.beta2, settings.epsilon, counts.get(name, 0))
+        for part, slot in ((found.first, FIRST), (found.second, SECOND)):
+            part[name] = slots.get(slot, {}).get(name, torch.zeros_like(parameter)).detach().clone()
+    return found
 
 
 class Optimizer:
@@ -83,19 +113,7 @@ class Optimizer:
 
     def moments(self) -> Moments:
         """Return copies of the moments after the last update; plain descent has none."""
-        if SECOND not in self.slots:
-            if self.rule.name != "sgd":
-                raise errors.SettingsConflict(
-                    f"the moments of optimizer {self.rule.name!r} are not known; use adamw or sgd"
-                )
-            return Moments()
-        own, found = self.settings, Moments({}, {}, {})
-        for name, parameter in self.parameters.items():
-            count = self.counts.get(name, 0)
-            found.rules[name] = AdamRule(own.momentum, own.beta2, own.epsilon, count)
-            for part, slot in ((found.first, FIRST), (found.second, SECOND)):
-                part[name] = self.slots[slot].get(name, torch.zeros_like(parameter)).detach().clone()
-        return found
+        return held_moments(self.settings, self.counts, self.parameters, self.slots)
 
     def state(self) -> dict[str, dict[str, torch.Tensor]]:
         """Return what the next update reads, `{index of the parameter: {slot: tensor}}`."""

@@ -15,7 +15,7 @@ gradients above. For all parameters, or another loss, conjugate gradients take H
 differentiation. Both refuse where they do not converge, or meet a direction in which the loss curves downwards.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 from torch import nn
 
 from moso import errors
+from moso.batch import Batch
 from moso.data.views import View, load, split_evenly
-from moso.evidence.curvature import Curvature
+from moso.evidence.second_order.curvature import Curvature
 from moso.gradients import (
     PROBES,
     Factored,
@@ -131,15 +132,15 @@ def risk_influences(
     point = head_of(whole) if how.scope == "head" else whole
     size = batch_size or batch_size_for(point, to_device(view.batch(positions[:PROBES], 0), point.device))
 
-    def batches() -> object:
+    def batches() -> Iterable[Batch]:
         return load(view, split_evenly(positions, size), 0, loader_workers)
 
-    total, _ = gradient_sums(point, batches)  # type: ignore[arg-type]
+    total, _ = gradient_sums(point, batches)
     mean = mean_of(point, total, len(positions))
     wanted = mean if risk is None else risk_gradient(point, risk)
-    solution = _solved(point, batches, _flat(wanted), how, len(positions))  # type: ignore[arg-type]
+    solution = _solved(point, batches, _flat(wanted), how, len(positions))
     direction = _shaped(solution, point.trained)
-    along = directional_derivatives(point, batches, direction)[0]  # type: ignore[arg-type]
+    along = directional_derivatives(point, batches, direction)[0]
     found = (along - float(_flat(mean) @ solution)) / (len(positions) - 1)
     if not np.isfinite(found).all():
         bad = int(positions[np.argmin(np.isfinite(found))])
@@ -255,7 +256,7 @@ def _by_differentiation(point: Point, batches: Batches, samples: int) -> Product
             # A parameter whose gradient is constant leaves nothing to differentiate.
             parts = [(one * along[name]).sum() for name, one in zip(leaves, first, strict=True) if one.requires_grad]
             if parts:
-                second = torch.autograd.grad(sum(parts), list(leaves.values()), materialize_grads=True)
+                second = torch.autograd.grad(torch.stack(parts).sum(), list(leaves.values()), materialize_grads=True)
                 found += torch.cat([one.flatten() for one in second]).to(found)
         return found
 

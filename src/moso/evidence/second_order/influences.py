@@ -28,7 +28,7 @@ from torch import nn
 
 from moso import errors
 from moso.data.views import View, load, split_evenly
-from moso.evidence.curvature import Curvature, with_one
+from moso.evidence.second_order.curvature import Curvature, with_one
 from moso.gradients import (
     PROBES,
     Factored,

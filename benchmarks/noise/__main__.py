@@ -60,9 +60,9 @@ def main(arguments: list[str] | None = None) -> None:
             if (noise.name, seed) in done:
                 continue
             found = lines_of(noise, data, seed, given.runs) if rows is None else measured(noise, *rows, seed)
-            found = list(found)
+            text = "".join(f"{json.dumps(line)}\n" for line in found)  # whole before anything is written
             with file.open("a", encoding="utf-8") as out:
-                out.writelines(f"{json.dumps(line)}\n" for line in found)
+                out.write(text)
             print(f"{noise.name}, seed {seed}: done", flush=True)
 
 

@@ -140,7 +140,7 @@ def within_class(problem: Problem, part: int, at: Weights) -> NDArray[np.float64
     rows, labels = problem.own(part)
     e = residuals(rows, labels, at, problem.transition)
     found = torch.zeros(len(rows))
-    for label in labels.unique():
+    for label in torch.unique(labels):
         some = labels == label
         mine, x, count = e[some], rows[some], int(some.sum())
         dots = ((mine @ (mine.T @ x)) * x).sum(1) + mine @ mine.sum(0)

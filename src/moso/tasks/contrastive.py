@@ -170,7 +170,7 @@ class Contrastive(Task):
             inputs, texts = batch[:2]
             choices = candidates.to(texts.device)
             one = towers(model(inputs, texts))[0]
-            theirs = torch.cat([model(inputs[:1], part)[1] for part in choices.split(1_024)])
+            theirs = torch.cat([model(inputs[:1], part)[1] for part in torch.split(choices, 1_024)])
             found = choices[(one @ F.normalize(theirs, dim=1).T).argmax(1)]
             right: Tensor = (found == texts).all(1)
             return right

@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from moso.results.directory import RunDirectory
     from moso.results.manifest import Manifest
     from moso.results.selections import Selection
+    from moso.results.verification import Verification
     from moso.scores import Score
-    from moso.selection import Keep, Kept, Selector, select, select_stream, select_weighted
+    from moso.selection import Keep, Kept, SelectArguments, Selector, select, select_stream, select_weighted
     from moso.tasks import (
         Classification,
         MultiLabel,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 # the command line that need no network do not load PyTorch.
 _HOMES = {
     "Verdict": "moso.analysis.verdict",
+    "Verification": "moso.results.verification",
     **dict.fromkeys(
         ("PruneConfig", "Pruned", "SequenceData", "TokenScores", "prune", "score", "token_scores"), "moso.api"
     ),
@@ -73,7 +75,9 @@ _HOMES = {
     "Manifest": "moso.results.manifest",
     "Selection": "moso.results.selections",
     "Score": "moso.scores",
-    **dict.fromkeys(("Keep", "Kept", "Selector", "select", "select_stream", "select_weighted"), "moso.selection"),
+    **dict.fromkeys(
+        ("Keep", "Kept", "SelectArguments", "Selector", "select", "select_stream", "select_weighted"), "moso.selection"
+    ),
     **dict.fromkeys(
         (
             "Classification",
@@ -123,6 +127,7 @@ __all__ = [
     "SampleRisk",
     "Samples",
     "Score",
+    "SelectArguments",
     "Selection",
     "Selector",
     "SequenceData",
@@ -131,6 +136,7 @@ __all__ = [
     "Trajectory",
     "TrajectoryPoint",
     "Verdict",
+    "Verification",
     "View",
     "__version__",
     "cross_entropy",

@@ -75,9 +75,13 @@ def test_empty_clusters_and_equal_rows_keep_the_budget():
     assert cluster_means(np.array([1.0, 2.0]), np.array([3, 0])).tolist() == [1.0, 2.0]
 
 
-def test_more_clusters_than_samples_is_one_sentence():
+def test_more_clusters_than_samples_leave_every_score_as_it_is():
     _, rows, scores = clustered()
-    with refusal("setting-invalid", 500, 120):
-        moso.select(scores, ratio=0.5, selector="tied", features=rows, clusters=500)
+    kept = moso.select(scores, ratio=0.5, selector="tied", features=rows, clusters=500)
+    assert kept.tolist() == moso.select(scores, ratio=0.5, selector="top").tolist()
+
+
+def test_features_that_are_not_numbers_are_one_sentence():
+    _, rows, scores = clustered()
     with refusal("values-not-finite"):
         moso.select(scores, ratio=0.5, selector="tied", features=np.where(rows > 4, np.nan, rows), clusters=3)

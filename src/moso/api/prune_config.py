@@ -19,6 +19,7 @@ _REFUSED = {
     "resize": "data in memory is taken as it is; resize the pictures before, or in the transform of the dataset",
     "on_broken": "data in memory is read by its own dataset, which decides about broken files",
     "memory_limit": "data in memory is taken as it is",
+    "max_tokens": "data in memory is taken as it is; moso.SequenceData cuts texts off (max_tokens=)",
     "test_share": "prune holds no test data out; give it as test_set",
     "validation": "give the validation data itself as validation_set, with risk='validation'",
     "validation_share": "prune holds no validation data out; give it as validation_set, with risk='validation'",

@@ -2,7 +2,7 @@
 
 from moso.selection.budget import check_ratio, kept_count
 from moso.selection.feature_rows import Features
-from moso.selection.in_memory import select, select_weighted
+from moso.selection.in_memory import SelectArguments, select, select_weighted
 from moso.selection.kept_positions import Kept
 from moso.selection.problem import Problem
 from moso.selection.registry import SELECTORS, find_selector, selectors
@@ -18,6 +18,7 @@ __all__ = [
     "Kept",
     "Option",
     "Problem",
+    "SelectArguments",
     "Selector",
     "Settings",
     "check_ratio",

@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from moso import errors
 from moso.scores.ssp import EXACT, SAMPLED, find_prototypes
 from moso.selection.classes import ClassSettings, per_class
 from moso.selection.feature_rows import Features
@@ -33,17 +32,17 @@ from moso.selection.problem import Problem
 class TiedSettings(ClassSettings):
     """Settings of `tied`: the number of clusters."""
 
-    clusters: int = Field(128, ge=1, description="k-means clusters of features whose samples share their mean score")
+    clusters: int = Field(
+        128, ge=1, description="k-means clusters of features whose samples share their mean score; at most the samples"
+    )
 
 
 def tied(problem: Problem, settings: TiedSettings) -> NDArray[np.int64]:
     """Return `budget` positions of the clusters with the highest mean scores."""
     scores, features = problem.finite_scores("tied"), problem.rows_for("tied")
-    if settings.clusters > len(problem):
-        raise errors.SettingInvalid(
-            f"tied.clusters = {settings.clusters}, but there are {len(problem)} samples; ask for fewer clusters"
-        )
-    means = cluster_means(scores, clusters_of(features, settings.clusters, problem.keys, problem.seed))
+    # Few samples: every one is a cluster of its own, and keeps its score.
+    clusters = min(settings.clusters, len(problem))
+    means = cluster_means(scores, clusters_of(features, clusters, problem.keys, problem.seed))
     order, worth = np.lexsort((-scores, -means)), np.empty(len(problem))
     worth[order] = -np.arange(len(problem))
     tied_scores = replace(problem, scores=worth)

@@ -58,7 +58,7 @@ def datasets() -> list[tuple[str, str]]:
 
     Example:
         >>> [name for name, _ in datasets()]
-        ['digits', ..., 'folder:PATH', 'text:PATH', 'features:DIR', 'hf:NAME[:CONFIG]']
+        ['digits', ..., 'text:PATH', 'pairs:PATH', 'features:DIR', 'hf:NAME[:CONFIG]']
     """
     return [(source.usage, source.description) for source in SOURCES.all().values()]
 

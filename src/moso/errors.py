@@ -387,10 +387,6 @@ def package_missing(package: str, extra: str, needed_by: str = "") -> PackageMis
     return PackageMissing(f'{found} is not installed; pip install "moso-prune[{extra}]" installs it')
 
 
-# More names than this are not listed beside the nearest ones.
-_LISTED = 30
-
-
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownName:
     """Return an error for a name that is not registered, with the nearest registered names.
 
@@ -400,5 +396,5 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownName:
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
     hint = f"nearest: {', '.join(near)} " if near else ""
-    listed = ", ".join(names) if len(names) <= _LISTED or not near else f"{len(names)} names"
+    listed = ", ".join(names) if len(names) <= 30 or not near else f"{len(names)} names"
     return UnknownName(f"unknown {kind} {name!r}; {hint}(known: {listed})")

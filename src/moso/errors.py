@@ -396,4 +396,5 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownName:
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
     hint = f"nearest: {', '.join(near)} " if near else ""
-    return UnknownName(f"unknown {kind} {name!r}; {hint}(known: {', '.join(names)})")
+    listed = ", ".join(names) if len(names) <= 30 or not near else f"{len(names)} names"
+    return UnknownName(f"unknown {kind} {name!r}; {hint}(known: {listed})")

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from moso.results.directory import RunDirectory
     from moso.results.manifest import Manifest
     from moso.results.selections import Selection
+    from moso.results.verification import Verification
     from moso.scores import Score
     from moso.selection import Keep, Selector, select, select_stream
     from moso.tasks import (
@@ -62,6 +63,7 @@ _HOMES = {
     "RunDirectory": "moso.results.directory",
     "Manifest": "moso.results.manifest",
     "Selection": "moso.results.selections",
+    "Verification": "moso.results.verification",
     "Score": "moso.scores",
     **dict.fromkeys(("Keep", "Selector", "select", "select_stream"), "moso.selection"),
     **dict.fromkeys(
@@ -113,6 +115,7 @@ __all__ = [
     "Trajectory",
     "TrajectoryPoint",
     "Verdict",
+    "Verification",
     "View",
     "__version__",
     "cross_entropy",

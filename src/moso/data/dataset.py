@@ -111,7 +111,9 @@ def open_dataset(
     _check_options(resize, test_share, validation, validation_share, label_noise)
     source, test = open_source(name, resize, memory_limit, task)
     if not source.task.by_class and (labels is not None or label_noise > 0):
-        raise errors.ClassesRequired(f"the answers of {name} are numbers; --labels and --label-noise are for classes")
+        raise errors.ClassesRequired(
+            f"the samples of {name} have no classes; --labels and --label-noise are for classes"
+        )
     # Every draw below is by id, and the splits use the source's labels, so replaced labels never move a sample between
     # splits.
     clean = source.labels

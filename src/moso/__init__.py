@@ -74,7 +74,6 @@ _HOMES = {
     "RunDirectory": "moso.results.directory",
     "Manifest": "moso.results.manifest",
     "Selection": "moso.results.selections",
-    "Verification": "moso.results.verification",
     "Score": "moso.scores",
     **dict.fromkeys(
         ("Keep", "Kept", "SelectArguments", "Selector", "select", "select_stream", "select_weighted"), "moso.selection"

@@ -119,7 +119,7 @@ def open_dataset(
         what = (
             f"the samples of {name} have no classes" if source.task.has_answers else f"{name} is opened without labels"
         )
-        raise errors.ClassesRequired(f"{what}; --labels and --label-noise are for classes")
+        raise errors.ClassesRequired(f"{name}: {what}; --labels and --label-noise are for classes")
     # Every draw below is by id, and the splits use the source's labels, so replaced labels never move a sample between
     # splits.
     clean = source.labels

@@ -98,7 +98,9 @@ def test_settings_that_make_no_sense_get_one_clear_sentence(given, sentence):
 
 
 def test_all_means_every_method_that_can_be():
-    assert set(Configuration.resolve({"methods": ["all"]}).methods) == set(METHODS.names()) - {"auto"}
+    assert set(Configuration.resolve({"methods": ["all"]}).methods) == set(METHODS.names()) - {"auto", "less"}
+    target = {"risk": "validation", "validation_share": 0.1}
+    assert "less" in Configuration.resolve({"methods": ["all"], **target}).methods
     covered = Configuration.resolve({"methods": ["all"], "selectors": ["coverage"]}).methods
     assert {"moso", "aum", "el2n", "forgetting"} <= set(covered)
     assert not {"random", "herding", "k-center", "dyn-unc"} & set(covered)

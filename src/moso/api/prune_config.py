@@ -15,6 +15,7 @@ from moso.training.recipe import Match
 _REFUSED = {
     "dataset": "prune takes the data itself as train_set",
     "label_noise": "data in memory is taken as it is; put the noise into the labels that you give (labels=)",
+    "max_tokens": "data in memory is taken as it is; give it to moso.SequenceData, which makes token ids of texts",
     "resize": "data in memory is taken as it is; resize the pictures before, or in the transform of the dataset",
     "on_broken": "data in memory is read by its own dataset, which decides about broken files",
     "memory_limit": "data in memory is taken as it is",

@@ -10,6 +10,15 @@ import pytest
 
 from moso.results import Run
 
+
+@pytest.fixture(autouse=True)
+def interruptible():
+    """A shell starts what it puts into the background with SIGINT ignored, and commands would inherit that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 COMMAND = ("run", "--model", "mlp-w8", "--epochs", "12", "--partitions", "3", "--time-steps", "2", "--quick")
 
 

@@ -135,12 +135,42 @@ def test_evaluation_is_refused_and_export_writes_what_is_kept(features, tmp_path
     assert pq.read_table(tmp_path / "kept.parquet").num_rows == 60
 
 
-def test_pictures_without_labels_are_selected_by_a_given_embedding(pictures, tmp_path):
-    np.save(tmp_path / "mine.npy", np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32))
-    told = ["--dataset", f"folder:{pictures}", "--unlabelled", "--embedding", tmp_path / "mine.npy", "--seeds", 1]
-    told += ["--method", "facility-location", "--method", "zcore", "--ratio", 0.4, "--setting", "zcore.draws=50"]
-    assert call("run", *told, "--out", tmp_path / "run", "--workers", 1, "--quiet") == 0
-    assert (tmp_path / "run" / "report.html").exists()
+def given_embedding(folder, count):
+    np.save(folder / "mine.npy", np.random.default_rng(0).normal(size=(count, 4)).astype(np.float32))
+    return ["--unlabelled", "--embedding", folder / "mine.npy", "--seeds", 1, "--ratio", 0.5, "--workers", 1, "--quiet"]
+
+
+def test_pictures_without_labels_are_selected_by_a_given_embedding_and_exported_as_they_lie(pictures, tmp_path):
+    told = [*given_embedding(tmp_path, 30), "--method", "facility-location", "--method", "zcore"]
+    told += ["--setting", "zcore.draws=50"]
+    out = tmp_path / "run"
+    assert call("run", "--dataset", f"folder:{pictures}", *told, "--out", out) == 0
+    assert (out / "report.html").exists()
+    chosen = ["--method", "facility-location", "--ratio", 0.5]
+    assert call("export", out, *chosen, "--format", "folder", "--out", tmp_path / "kept") == 0
+    there = {path.relative_to(tmp_path / "kept" / "train").as_posix() for path in (tmp_path / "kept").rglob("*.png")}
+    assert there == kept_ids(out, "facility-location")
+    assert len(open_dataset(f"folder:{tmp_path / 'kept'}", task="unlabelled").train) == 15
+    assert call("export", out, *chosen, "--format", "parquet-data", "--out", tmp_path / "kept.parquet") == 0
+    assert pq.read_schema(tmp_path / "kept.parquet").names == ["image", "id"]
+
+
+def test_texts_and_tables_without_labels_are_exported_in_their_own_layout(tmp_path):
+    (tmp_path / "texts.csv").write_text("text,source\n" + "".join(f"fruit {n},web\n" for n in range(12)))
+    told = [*given_embedding(tmp_path, 12), "--method", "k-center"]
+    chosen = ["--method", "k-center", "--ratio", 0.5]
+    assert call("run", "--dataset", f"text:{tmp_path / 'texts.csv'}", *told, "--out", tmp_path / "run") == 0
+    kept = tmp_path / "kept.csv"
+    assert call("export", tmp_path / "run", *chosen, "--format", "text", "--out", kept) == 0
+    assert kept.read_text().splitlines()[0] == "text,source"
+    assert len(kept.read_text().splitlines()) == 7
+    pq.write_table(pa.table({"x": np.arange(12.0), "y": np.arange(12.0) ** 2}), tmp_path / "points.parquet")
+    told = [*told[:1], "--embedding", "inputs", *told[3:]]
+    assert call("run", "--dataset", f"parquet:{tmp_path / 'points.parquet'}", *told, "--out", tmp_path / "table") == 0
+    assert (
+        call("export", tmp_path / "table", *chosen, "--format", "parquet-data", "--out", tmp_path / "kept.parquet") == 0
+    )
+    assert pq.read_table(tmp_path / "kept.parquet").column_names == ["x", "y", "id"]
 
 
 def test_the_library_prunes_a_column_of_inputs(tmp_path):

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from moso import errors
 from moso.data.sources.registry import fitting
+from moso.evidence_kinds.label_free_embedding import INPUTS
 from moso.models.freezing import ALL, HEAD
-from moso.tasks import TASKS, LanguageModelling, MaskedLanguageModelling
+from moso.tasks import TASKS, LanguageModelling, MaskedLanguageModelling, Unlabelled
 from moso.training.recipe import TrainingRecipe, load_recipe
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ def fitting_networks(values: dict[str, Any], dataset: str) -> tuple[str, str]:
     model, recipe = fitting(dataset)
     if isinstance(TASKS.find(str(values.get("task", ""))), LanguageModelling):
         return "gpt", "language"
-    if values.get("embed"):
+    # Without labels, inputs that are their own embedding are vectors, which no network for pictures takes.
+    if values.get("embed") or (values.get("task") == Unlabelled.name and values.get("embedding") == INPUTS):
         return "linear", _HEAD_RECIPE
     if values.get("train", ALL) == HEAD:
         return model, _HEAD_RECIPE

@@ -4,8 +4,9 @@ Samples of an image folder keep their path, so their ids stay the same; a sample
 folder of the class that it was trained as. A class whose name is not valid as a folder name gets a safe folder name.
 Readers number classes in the order of the folder names: where that is not the order of the classes, all folders get the
 index of the class in front, and a class of which nothing is kept gets an empty folder, which readers refuse instead of
-shifting the indices of the others. `words.txt` maps folders to class names, `classes.txt` lists all names by index. A
-weighted selection adds `weights.csv` with the path and the weight of every image.
+shifting the indices of the others. `words.txt` maps folders to class names, `classes.txt` lists all names by index.
+Samples without classes lie below `train/` under their own paths. A weighted selection adds `weights.csv` with the path
+and the weight of every image.
 """
 
 import csv
@@ -48,8 +49,9 @@ def write_image_folder(splits: Mapping[str, Split], root: Path, link: bool, prog
         )
     folders = class_folders(train.samples.classes, train.originals)
     _write_words(root / "words.txt", folders, train.samples.classes)
-    names = (" ".join(name.splitlines()) for name in train.samples.classes)
-    (root / "classes.txt").write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
+    if folders:
+        names = (" ".join(name.splitlines()) for name in train.samples.classes)
+        (root / "classes.txt").write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
     for folder in folders:
         (root / _FOLDERS["train"] / folder).mkdir(parents=True, exist_ok=True)
     total, done = sum(len(split.positions) for split in splits.values()), 0
@@ -62,7 +64,7 @@ def write_image_folder(splits: Mapping[str, Split], root: Path, link: bool, prog
         for rows in split.blocks():
             for row in rows:
                 content, suffix = split.image(row.id)
-                own = _free(_image_name(row, folders[row.label], suffix, width), taken)
+                own = _free(_image_name(row, folders[row.label] if folders else "", suffix, width), taken)
                 _write(place, own, content, link)
                 if row.weight is not None:
                     weights.append((f"{_FOLDERS[name]}/{own}", row.weight))
@@ -130,7 +132,9 @@ def _write_weights(path: Path, weights: Sequence[tuple[str, float]]) -> None:
 def _image_name(row: Row, folder: str, suffix: str, width: int) -> str:
     """Return the relative path of an image: its path in the source, or a name made from its id in the class folder."""
     if isinstance(row.id, int):
-        return f"{folder}/{row.id:0{width}}{suffix}"
+        return f"{folder}/{row.id:0{width}}{suffix}".lstrip("/")
+    if not folder:
+        return str(PurePosixPath(row.id).with_suffix(suffix))
     if row.id.startswith(f"{folder}/"):
         return row.id
     flat = str(PurePosixPath(row.id).with_suffix("")).replace("/", "__")

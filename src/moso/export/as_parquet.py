@@ -21,6 +21,7 @@ from moso.data.sources.parquet import find_files
 from moso.data.sources.tables import WEIGHT_NAME, choose_columns
 from moso.export.split import Row, Split
 from moso.progress import Progress
+from moso.tasks import Unlabelled
 
 _IMAGE = pa.struct({"bytes": pa.binary(), "path": pa.string()})
 # With more features than this, a single column of lists replaces one column per feature.
@@ -37,21 +38,19 @@ def write_parquet(split: Split, dataset: str, path: Path, progress: Progress) ->
         progress: Called as work advances.
     """
     inputs = _input_schema(split, dataset)
-    answer = _answer_field(split)
-    fields = [*inputs, answer, pa.field("id", split.samples.ids.type)]
+    answers = [_answer_field(split)] if split.samples.task.has_answers else []
+    fields = [*inputs, *answers, pa.field("id", split.samples.ids.type)]
     schema = pa.schema(fields if split.weights is None else [*fields, pa.field(WEIGHT_NAME, pa.float64())])
     described = {field.name: _description(field.type) for field in schema}
     if split.samples.task.answers_are_classes:
-        described[answer.name] = {"names": list(split.samples.classes), "_type": "ClassLabel"}
+        described[answers[0].name] = {"names": list(split.samples.classes), "_type": "ClassLabel"}
     schema = schema.with_metadata({"huggingface": json.dumps({"info": {"features": described}})})
     done = 0
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for rows in split.blocks():
             columns = _inputs(split, rows, inputs)
-            own = [
-                pa.array([row.answer for row in rows], answer.type),
-                pa.array([row.id for row in rows], split.samples.ids.type),
-            ]
+            own = [pa.array([row.answer for row in rows], answer.type) for answer in answers]
+            own.append(pa.array([row.id for row in rows], split.samples.ids.type))
             if split.weights is not None:
                 own.append(pa.array([row.weight for row in rows], pa.float64()))
             writer.write_table(pa.Table.from_arrays([*columns, *own], schema=schema))
@@ -95,15 +94,15 @@ def _images(split: Split, rows: list[Row]) -> list[pa.Array]:
 
 
 def _number_schema(split: Split, dataset: str) -> pa.Schema:
-    shape = split.originals.samples.shape
+    shape, has_answers = split.originals.samples.shape, split.samples.task.has_answers
     if len(shape) == 1 and shape[0] <= MOST_COLUMNS:
         plain = [f"feature_{number}" for number in range(shape[0])]
-        return pa.schema({name: pa.float32() for name in _own_names(dataset, shape[0]) or plain})
+        return pa.schema({name: pa.float32() for name in _own_names(dataset, shape[0], has_answers) or plain})
     return pa.schema({"features": _lists(pa.float32(), shape)})
 
 
-def _own_names(dataset: str, count: int) -> list[str]:
-    """Return the names of the feature columns of a Parquet source.
+def _own_names(dataset: str, count: int, has_answers: bool) -> list[str]:
+    """Return the names of the feature columns of a Parquet source, opened with or without answers.
 
     Returns no names if columns and features do not match one to one, or if the defaults of `parquet:` would not find
     the same columns in the exported file.
@@ -113,7 +112,8 @@ def _own_names(dataset: str, count: int) -> list[str]:
         return []
     place, options = (location, {}) if Path(location).exists() else split_options(location)
     file = find_files(Path(place).expanduser())[0][0]
-    names = list(choose_columns(pq.read_schema(file), options, {}, str(file)).features)
+    task = "" if has_answers else Unlabelled.name
+    names = list(choose_columns(pq.read_schema(file), options, {}, str(file), task).features)
     if len(names) != count:
         return []
     own = pa.schema({**{name: pa.float32() for name in names}, "label": pa.int64(), "id": pa.int64()})

@@ -54,7 +54,8 @@ def _kept(split: Split, source: Path, options: Any, progress: Progress) -> Itera
             return
         if number != wanted.id:
             continue
-        column = column or columns_of(source, list(record.values), options)[1]
+        if split.samples.task.has_answers:
+            column = column or columns_of(source, list(record.values), options)[1]
         yield _as_trained(split, record.values, column, wanted.label)
         wanted, done = next(rows, None), done + 1
         progress("exporting", done, len(split.positions))

@@ -188,8 +188,8 @@ def main() -> None:
         lines.append(line_of(finished(folder, seed), seed, swapped))
         with file.open("a", encoding="utf-8") as out:
             out.write(f"{json.dumps(lines[-1])}\n")
-        write_text(given.out / "pairs.md", page(lines))
         print(f"seed {seed}: done", flush=True)
+    write_text(given.out / "pairs.md", page(lines))
 
 
 if __name__ == "__main__":

@@ -215,7 +215,7 @@ def plain_cell(text: str) -> str:
 def write_arrays(path: Path, **arrays: ArrayLike) -> None:
     """Write arrays by name into an npz file with a checksum, atomically; the same arrays give the same bytes."""
     content = io.BytesIO()
-    np.savez(content, **arrays)
+    np.savez(content, **arrays)  # type: ignore[arg-type]
     text = content.getvalue()
     with replacing(path) as temporary:
         # The archive's last two bytes are the length of its comment, which here is the checksum.

@@ -248,7 +248,7 @@ def test_what_was_not_measured_is_not_claimed():
     assert nothing.method is None
     assert nothing.kept is None
     untested = judged(test=0)
-    assert "no test data" in str(untested)
+    assert "no labelled test data" in str(untested)
     assert "not known" in str(untested)
     assert json.loads(json.dumps(untested.to_dict(), allow_nan=False))["within_tolerance"] is False
 

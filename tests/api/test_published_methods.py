@@ -44,7 +44,7 @@ def own_network():
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 12), nn.ReLU(), nn.Linear(12, 10))
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS.names() if name not in ("ssp", "random")])
+@pytest.mark.parametrize("method", [name for name in METHODS.names() if name not in ("ssp", "random", "less")])
 def test_every_method_prunes_arrays(method):
     small = {**SMALL, "partitions": 3} if method == "auto" else SMALL  # auto tries candidates on other partitions
     pruned = moso.prune(digits(), ratio=0.5, method=method, **small)

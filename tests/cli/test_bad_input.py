@@ -147,7 +147,7 @@ def test_a_loss_that_explodes_in_a_worker_process_is_one_sentence(refused, tmp_p
 def test_lists_are_for_people_and_programs(done):
     assert "moso-rank" in done("methods")
     rows = json.loads(done("methods", "--json"))
-    assert {"method", "score", "selector"} == {row["kind"] for row in rows}
+    assert {"method", "score", "selector", "baseline"} == {row["kind"] for row in rows}
     assert "convnet" in done("models")
     assert "digits" in [row["name"] for row in json.loads(done("datasets", "--json"))]
 

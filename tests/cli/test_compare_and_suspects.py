@@ -45,7 +45,7 @@ def test_a_finished_comparison_is_shown_without_computing(compared, done):
 def test_a_comparison_is_a_run_like_any_other(compared, done):
     run = moso.Run.open(compared)
     assert set(run.scores()) == {"moso", "random", "mine"}
-    assert run.configuration.baselines == ("rs2", "full-fewer-steps")
+    assert run.configuration.baselines == ("rs2", "infobatch", "full-fewer-steps")
     assert (compared / "report.html").stat().st_size > 1000
     assert done("report", str(compared)).strip().endswith("report.html")
     # The same command goes on where it was, which is the end.

@@ -170,7 +170,7 @@ def test_moments_of_another_network_are_refused():
 def test_a_damaged_file_of_moments_is_refused(tmp_path):
     path = tmp_path / "moments-00000001.safetensors"
     path.write_bytes(b"nothing")
-    with refusal("file-unreadable", "moments"):
+    with refusal("file-damaged", "moments"):
         read_moments(path)
 
 

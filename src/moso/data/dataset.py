@@ -58,7 +58,7 @@ def datasets() -> list[tuple[str, str]]:
 
     Example:
         >>> [name for name, _ in datasets()]
-        ['digits', ..., 'folder:PATH', 'text:PATH', 'features:DIR', 'hf:NAME[:CONFIG]']
+        ['digits', ..., 'text:PATH', 'pairs:PATH', 'features:DIR', 'hf:NAME[:CONFIG]']
     """
     return [(source.usage, source.description) for source in SOURCES.all().values()]
 
@@ -116,8 +116,10 @@ def open_dataset(
     _check_options(resize, test_share, validation, validation_share, label_noise)
     source, test = open_source(name, resize, memory_limit, task)
     if not source.task.by_class and (labels is not None or label_noise > 0):
-        what = f"the answers of {name} are numbers" if source.task.has_answers else f"{name} is opened without labels"
-        raise errors.ClassesRequired(f"{what}; --labels and --label-noise are for classes")
+        what = (
+            f"the samples of {name} have no classes" if source.task.has_answers else f"{name} is opened without labels"
+        )
+        raise errors.ClassesRequired(f"{name}: {what}; --labels and --label-noise are for classes")
     # Every draw below is by id, and the splits use the source's labels, so replaced labels never move a sample between
     # splits.
     clean = source.labels

@@ -76,6 +76,10 @@ class RunSettings(Protocol):
         """Numbers per projected gradient."""
 
     @property
+    def features(self) -> str:
+        """Whose features samples are compared by: `reference` or `embedding`."""
+
+    @property
     def estimator(self) -> str:
         """The estimator of step terms."""
 

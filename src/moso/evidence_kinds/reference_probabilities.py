@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from moso.evidence.arrays import writing
 from moso.evidence.outputs import iter_logits, log_probabilities
-from moso.evidence_kinds.kind import EvidenceKind, Measuring
+from moso.evidence_kinds.kind import EvidenceKind, Measuring, RunSettings
 
 
 class ReferenceProbabilities(EvidenceKind[NDArray[np.float32]]):
@@ -22,6 +22,18 @@ class ReferenceProbabilities(EvidenceKind[NDArray[np.float32]]):
     file = "predictions/reference-00/probabilities.npy"
     about_classes = True
     missing = "the trained network was not asked"
+
+    def problem(self, settings: RunSettings, method: str, selector: str) -> str | None:
+        """Return why gradients cannot be put together from an embedding and these probabilities, or None.
+
+        The inputs of a linear head are its features, so that an embedding of them will do; elsewhere it will not.
+        """
+        if settings.features == "embedding" and settings.model != "linear":
+            return (
+                f"selector {selector!r} reads gradients of the last layer, which take the features of the network "
+                "itself and not an embedding; set features to 'reference' (--features reference)"
+            )
+        return None
 
     def measure(self, given: Measuring) -> None:
         """Compute the probabilities in one forward pass."""

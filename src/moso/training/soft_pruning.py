@@ -125,6 +125,8 @@ class SoftPrunedPlan(StepPlan):
 
     Example:
         >>> from moso.data.views import as_view
+        >>> from moso.training.recipe import TrainingRecipe
+        >>> from moso.training.step_plan import TrainingData
         >>> data = TrainingData(as_view((np.eye(4), [0, 1, 0, 1])), np.arange(4), np.arange(4, dtype=np.uint64))
         >>> recipe = TrainingRecipe(epochs=3, batch_size=2, learning_rate=0.1, schedule="constant")
         >>> plan = SoftPrunedPlan(data, recipe, 0, 5, pruning=SoftPruning(4))

@@ -186,3 +186,9 @@ def test_data_that_is_too_large_is_refused_before_anything_is_trained(tmp_path, 
     with job.directory.locked(), refusal("method-impossible", "craig", most + 1, most):
         begin(job)
     assert not (tmp_path / "state").exists()
+
+
+def test_gradients_of_the_last_layer_are_not_put_together_from_an_embedding():
+    settings = {"dataset": "digits", "model": "mlp", "methods": ["craig"], "features": "embedding"}
+    with refusal("method-impossible", "craig", "reference"):
+        Configuration.resolve(settings).check()

@@ -4,7 +4,6 @@ On disk `less-similarities/part-001/step-00000123.npz`, in the order of the part
 once all steps of the surrogate are there.
 """
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from moso import errors
 from moso.evidence import PartitionTerms, read_terms, terms_path, write_terms
 from moso.evidence.adam_directions import Similarity, similarity_terms
 from moso.evidence_kinds.kind import EvidenceKind, Measuring, Price, RunSettings, SeedRun
-from moso.files import write_json
+from moso.files import read_record, write_record
 
 
 class AdamSimilarities(EvidenceKind[Sequence[PartitionTerms]]):
@@ -22,6 +21,7 @@ class AdamSimilarities(EvidenceKind[Sequence[PartitionTerms]]):
     description = "similarities of Adam updates with the gradient of the risk"
     network = "surrogate"
     moment = "steps"
+    effort = "per-sample gradients at every sampled step"
     file = "less-similarities/part-{index:03d}"
     decided_by = ("partitions", "time_steps", "sampling", "parameters", "risk", "sketch_numbers")
     decided_if_changed = {"view": "evaluation"}  # noqa: RUF012 - nobody writes to it
@@ -49,14 +49,14 @@ class AdamSimilarities(EvidenceKind[Sequence[PartitionTerms]]):
                 write_terms(path, terms)
             label = f"{self.name} {given.index + 1}/{len(given.partitions)}, seed {given.seed}"
             given.progress(label, number, len(steps))
-        write_json(folder / "complete.json", {"steps": steps, "samples": len(positions)})
+        write_record(folder / "complete.json", {"steps": steps, "samples": len(positions)})
 
     def read(self, given: SeedRun, column: str = "") -> list[PartitionTerms]:
         """Read the similarities of all sampled steps, one entry per partition."""
         found = []
         for part in range(len(given.partitions)):
             folder = self.path(given.home, part)
-            steps = json.loads(self.found(folder / "complete.json").read_text(encoding="utf-8"))["steps"]
+            steps = read_record(self.found(folder / "complete.json"))["steps"]
             terms = [read_terms(self.found(terms_path(folder, step))) for step in steps]
             found.append(PartitionTerms(given.total_steps(part), terms))
         return found

@@ -20,15 +20,13 @@ import torch
 
 from moso import errors
 from moso.batch import Batch
-from moso.gradients.estimates.sketch import PIECE, formed_parts
-from moso.gradients.fitting import Fitting
+from moso.gradients.estimates.sketch import formed_parts, swept_pieces
 from moso.gradients.layers import Call
 from moso.gradients.layers.embedding import embedding
-from moso.gradients.losses import batch_length, to_device
+from moso.gradients.losses import batch_length
 from moso.gradients.plan import Plan
-from moso.gradients.point import Batches, Point, Tensors, evaluation_mode
+from moso.gradients.point import Batches, Point, Tensors
 from moso.gradients.sweep import spread_out, watching_for
-from moso.gradients.trust import ensure, knowledge_of
 from moso.randomness import hashes
 
 
@@ -115,7 +113,7 @@ def hashed_projections(point: Point, numbers: int, seed: int) -> dict[str, Hashe
 def hashed_sketches(
     point: Point, batches: Batches, projections: Mapping[str, HashedProjection]
 ) -> Iterator[torch.Tensor]:
-    """Yield the sketches of per-sample gradients, ``[some, numbers]`` in float32 on the CPU, in the order of samples.
+    """Iterate over the sketches of per-sample gradients, ``[some, numbers]`` in float32 on the CPU, in order.
 
     Args:
         point: The network.
@@ -129,14 +127,7 @@ def hashed_sketches(
         >>> torch.cat(list(hashed_sketches(point, batches, hashed_projections(point, 64, 0)))).shape
         torch.Size([3, 64])
     """
-    fitting = Fitting()
-    if point.device.type == "cpu":
-        fitting.most = PIECE
-    with evaluation_mode(point.model):
-        for batch in batches():
-            batch = to_device(batch, point.device)
-            plan = ensure(point, knowledge_of(point, batch), batch)
-            yield from fitting.pieces(batch, lambda piece: _sketched(point, plan, projections, piece))  # noqa: B023
+    return swept_pieces(point, batches, lambda plan, piece: _sketched(point, plan, projections, piece))
 
 
 def _add_rows(total: torch.Tensor, projection: HashedProjection, a: torch.Tensor, b: torch.Tensor) -> None:

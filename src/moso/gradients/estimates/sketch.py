@@ -11,9 +11,9 @@ sweep over the data thus gives both terms of a time step:
 score's `(N dot - |s_z|^2) / (N - 1)` is the mean of `s_z . s_j` over the other samples, without the error in `|s_z|^2`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -35,6 +35,8 @@ from moso.gradients.plan import Plan
 from moso.gradients.point import Batches, Groups, Point, Tensors, evaluation_mode
 from moso.gradients.sweep import spread_out, watching_for
 from moso.gradients.trust import ensure, knowledge_of
+
+T = TypeVar("T")
 
 
 class OfGradients(Protocol):
@@ -128,16 +130,21 @@ def projections_of(point: Point, numbers: int, seed: int) -> dict[str, Projectio
     return {name: Projection.draw(value, given[name], seed, name) for name, value in point.trained.items()}
 
 
-def _swept(point: Point, batches: Batches, projections: Mapping[str, Projection]) -> list[Tensors]:
-    """Return the sketches ``[some, size]`` by parameter, on the CPU, a few samples at a time."""
-    fitting, found = Fitting(), list[Tensors]()
+def swept_pieces(point: Point, batches: Batches, look: Callable[[Plan, Batch], T]) -> Iterator[T]:
+    """Yield what `look` returns of every piece of every batch, in the order of samples; pieces fit memory."""
+    fitting = Fitting()
     if point.device.type == "cpu":
         fitting.most = PIECE
     with evaluation_mode(point.model):
         for batch in batches():
             batch = to_device(batch, point.device)
             plan = ensure(point, knowledge_of(point, batch), batch)
-            found.extend(fitting.pieces(batch, lambda piece: _sketched(point, plan, projections, piece)))  # noqa: B023
+            yield from fitting.pieces(batch, lambda piece: look(plan, piece))  # noqa: B023
+
+
+def _swept(point: Point, batches: Batches, projections: Mapping[str, Projection]) -> list[Tensors]:
+    """Return the sketches ``[some, size]`` by parameter, on the CPU, a few samples at a time."""
+    found = list(swept_pieces(point, batches, lambda plan, piece: _sketched(point, plan, projections, piece)))
     if not found:
         raise errors.DataEmpty("there is no sample to take a sketch of")
     return found

@@ -99,6 +99,16 @@ def test_other_experiments_take_finished_cells_over(finished, tmp_path, monkeypa
     assert values(tmp_path / "results/class-wise.jsonl") == values(finished / "results/figure-1a.jsonl")
 
 
+def test_lines_of_other_programs_in_the_folder_of_tables_are_left_alone(finished, tmp_path):
+    """Benchmarks keep their lines beside the tables of experiments, without keys of cells."""
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results/figure-1a.jsonl").write_bytes((finished / "results/figure-1a.jsonl").read_bytes())
+    (tmp_path / "results/noise-stages.jsonl").write_text('{"noise": "symmetric 20%", "auroc": [0.7]}\n')
+    assert (
+        Results.open(tmp_path / "results", "class-wise").take_over(read_rows(finished / "results/figure-1a.jsonl")) == 6
+    )
+
+
 def test_experiments_together_share_pipelines_and_cells(finished, tmp_path, monkeypatch):
     """Seed by seed, a pipeline's surrogates and a shared cell are made once, and every table has its own lines."""
     opened, order = [], []

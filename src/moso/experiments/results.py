@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from moso import errors
+from moso.experiments.registry import EXPERIMENTS
 from moso.files import append
 
 Row = dict[str, Any]
@@ -74,10 +75,13 @@ class Results:
         return len(found)
 
     def elsewhere(self, keys: Iterable[str]) -> dict[str, Row]:
-        """Return the lines of these keys that are not in this table but in another table of the folder, by key."""
+        """Return the lines of these keys that are not in this table but in another experiment's, by key.
+
+        Only tables of declared experiments are read: other programs may keep JSON lines of their own in the folder.
+        """
         missing = {key for key in keys if key not in self.rows}
         found: dict[str, Row] = {}
-        for path in sorted(self.path.parent.glob("*.jsonl")) if missing else ():
+        for path in (self.path.with_name(f"{name}.jsonl") for name in sorted(EXPERIMENTS)) if missing else ():
             if path != self.path:
                 found |= {key: row for key, row in read_rows(path).items() if key in missing and key not in found}
         return found

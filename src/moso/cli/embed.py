@@ -21,7 +21,12 @@ class EmbedOptions(Flags):
 
     dataset: Annotated[str, option("--dataset", panel=DATA, help="name or path of the data")]
     network: Annotated[
-        str, option("--network", panel=NETWORK, help="timm:NAME, package.module:factory, or a built-in network")
+        str,
+        option(
+            "--network",
+            panel=NETWORK,
+            help="timm:NAME, hf:FOLDER (texts), package.module:factory, or a built-in network",
+        ),
     ]
     out: Annotated[Path, option("--out", panel=OUTPUT, help="folder to write", parser=local_path, metavar="DIR")]
     resize: Annotated[
@@ -83,7 +88,7 @@ def embed(options: EmbedOptions) -> None:
         "skip" if _one_of("--on-broken", o.on_broken, ("stop", "skip")) == "skip" else "stop"
     )
     data = open_dataset(whole_path(o.dataset), resize=o.resize, on_broken=broken, test_share=o.test_share)
-    embedder = find_embedder(o.network, data.train, start, o.size, o.device)
+    embedder = find_embedder(whole_path(o.network), data.train, start, o.size, o.device)
     with showing(o.quiet) as progress:
         done = write_features_folder(o.out, data, embedder, how, resize=o.resize, progress=progress)
     if not o.quiet:

@@ -1,8 +1,9 @@
 """A network as an embedder: a function from samples to one row of features each.
 
 The features are the input of the classifier. Pictures are scaled to the size and normalised with the mean and deviation
-that the network was trained with, if it says so (timm's `pretrained_cfg`). A factory of the user's own may return a
-module with `reads_texts = True`: it is called with a list of texts and returns their features, tokeniser and all.
+that the network was trained with, if it says so (timm's `pretrained_cfg`). Texts go through a model of transformers
+with its own tokenizer (`hf:PLACE`), or through a factory of the user's own that returns a module with
+`reads_texts = True`: it is called with a list of texts and returns their features, tokenizer and all.
 """
 
 import hashlib
@@ -20,12 +21,14 @@ from moso import errors
 from moso.code_trust import is_code
 from moso.data.samples import Samples, StoredSamples
 from moso.data.views import Normalisation
+from moso.embedding.text_encoder import text_encoder
 from moso.evidence.features import before_classifier
 from moso.gradients import evaluation_mode, to_device
 from moso.models import FROM_SCRATCH, Start, build_model, classifier_head
 from moso.models.factory import from_factory
 from moso.models.from_timm import pretrained_settings
 from moso.models.registry import timm_name
+from moso.models.transformers_folder import is_of_transformers
 from moso.randomness import seeded
 from moso.training.two_views import inputs_of
 
@@ -185,6 +188,10 @@ def find_embedder(
 
 
 def _for_texts(name: str, samples: Samples, start: Start, device: str) -> Embedder:
+    if is_of_transformers(name):
+        if not start.is_from_scratch:
+            raise errors.SettingsConflict(f"{name} brings its own weights; leave out --pretrained and --weights")
+        return Embedder(name, text_encoder(name).to(device).eval(), None)
     if is_code(name):
         with seeded(0, "init"), torch.device("cpu"):
             module = from_factory(name, tuple(samples.shape), 2, samples.vocabulary, pretrained=start.pretrained)

@@ -152,7 +152,8 @@ def loaded_model(folder: Path, config: Any, kind: str) -> Any:
             )  # fmt: skip
     except (OSError, ValueError, RuntimeError, KeyError) as problem:
         raise errors.WeightsMismatch(f"{folder} cannot be loaded: {str(problem).splitlines()[0]}") from problem
-    missing = sorted(told["missing_keys"])
+    # The pooling layer is a head, too, which features of hidden states do without.
+    missing = sorted(key for key in told["missing_keys"] if kind != "AutoModel" or not key.startswith("pooler."))
     if missing and kind != "AutoModelForSequenceClassification":
         raise errors.WeightsMismatch(
             f"the weights of {folder} lack {missing[0]} ({len(missing)} in all), so its head would be random; give a "

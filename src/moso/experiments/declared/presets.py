@@ -68,6 +68,8 @@ FROM_FEATURES: Settings = {
     "retrain_model": CPU["model"],
     "retrain_recipe": CPU["recipe"],
 }
+# A head that fits its samples, as in the first measurements of heads that choose for a network trained from scratch.
+FITTED_HEAD: Settings = {"weight_decay": 5e-4, "batch_size": 64, "nesterov": False}
 # Scored with a head on features, and the pretrained network fine-tuned whole on the images that are kept.
 FINE_TUNED: Settings = {
     **FEATURES,

@@ -4,6 +4,18 @@ import moso
 from moso.executors import InProcess
 from moso.run.stages import begin, evaluate_stage, score_stage, select_stage, train_stage
 
+# A run of a few seconds with surrogates, one ratio and one seed.
+TINY = {
+    "dataset": "digits",
+    "model": "mlp-w8",
+    "epochs": 2,
+    "partitions": 2,
+    "time_steps": 2,
+    "seeds": 1,
+    "ratios": [0.6],
+    "view": "evaluation",
+}
+
 
 def carried_out(job, executor=None):
     """The run of a job, carried out to the end, as its reader finds it."""

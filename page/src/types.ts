@@ -32,6 +32,8 @@ export interface Accuracy {
   full: Point | null;
   lines: Line[];
   note: string;
+  /** Every method under everything that retrainings keep equal; null where that is one thing alone. */
+  by_match: { columns: string[]; rows: string[][]; note: string } | null;
   comparisons: {
     ratio: number;
     best: string;

@@ -12,6 +12,7 @@ from moso.configuration import Configuration
 from moso.evaluation.matching import LEAST_BATCH, smaller_batch
 from moso.executors import InProcess
 from moso.report.comparison.compare_tables import side_by_side
+from moso.report.page.overview import overview
 from moso.results.retrainings import Retraining
 from moso.run import stages
 from moso.run.job import Job
@@ -101,7 +102,7 @@ def test_with_as_large_batches_the_result_is_that_of_equal_epochs(finished):
 
 
 def test_the_table_has_the_means_of_the_rows_side_by_side(finished):
-    table = side_by_side(comparison(finished))
+    table = side_by_side(comparison(finished).by_match)
     assert table.columns[1:] == [
         f"{ratio} %, {match}" for ratio in (50, 90) for match in ("epochs", "steps", "batches")
     ]
@@ -112,6 +113,12 @@ def test_the_table_has_the_means_of_the_rows_side_by_side(finished):
             [row["value"] for row in finished.evaluation(match) if (row["method"], row["ratio"]) == ("rs2", ratio)]
         )
         assert cell.startswith(f"{mean:.1f} (")
+
+
+def test_the_page_shows_the_same_table(finished):
+    shown, table = overview(finished)["accuracy"], side_by_side(comparison(finished).by_match)
+    assert shown["by_match"] == {"columns": table.columns, "rows": table.rows, "note": table.note}
+    assert "table below" in shown["note"]
 
 
 def test_a_file_of_the_run_says_what_is_kept_equal_and_reads_back(finished):
@@ -131,7 +138,7 @@ def test_files_of_a_comparison_hold_every_match(finished):
     from moso.report.comparison.compare_files import write_comparison
 
     found = comparison(finished)
-    folder = write_comparison(finished, found, [side_by_side(found)])
+    folder = write_comparison(finished, found, [side_by_side(found.by_match)])
     rows = json.loads((folder / "comparison.json").read_text())
     assert {row["match"] for row in rows} == {"epochs", "steps", "batches"}
     assert len([row for row in rows if row["method"] == "full"]) == 1

@@ -36,7 +36,7 @@ def test_a_method_without_training_trains_no_network_of_the_run(name):
 def test_traits_are_those_that_people_expect():
     traits = {name: find_method(name).traits() for name in METHODS.built_in()}
     known = {"random", "ssp", "k-center", "herding", "moderate", "el2n", "moso-rank", "ccs", "grand", "opt"}
-    assert {name for name in known if traits[name].without_labels} == {"random", "ssp", "k-center"}
+    assert {name for name in known if traits[name].without_labels} == {"random", "ssp", "k-center", "herding"}
     assert {name for name in known if traits[name].without_training} == {"random", "ssp"}
     assert {name for name in known if traits[name].embeddings_alone} == {"ssp", "k-center", "herding", "moderate"}
     assert traits["random"].cost == "nothing"
@@ -46,7 +46,7 @@ def test_traits_are_those_that_people_expect():
 def test_what_does_without_labels_needs_no_evidence_about_classes(name):
     method = find_method(name)
     if method.traits().without_labels:
-        assert not about_classes(method.needs())
+        assert not about_classes(method.needs(by_class=False))
         assert name in Configuration.resolve({"dataset": "diabetes", "methods": [name], "embedding": "inputs"}).methods
 
 
@@ -63,3 +63,18 @@ def test_methods_are_listed_by_family_with_their_traits():
     assert places == sorted(places)
     for row in rows:
         assert row["name"] in said
+
+
+def test_label_free_methods_are_marked_as_such():
+    marked = {name for name in METHODS.built_in() if find_method(name).traits().without_labels}
+    assert marked >= {"ssp", "zcore", "k-center", "facility-location", "graph-cut", "gm-matching", "semdedup"}
+
+
+def test_marks_of_the_listing_are_the_traits_and_are_explained():
+    said = CliRunner().invoke(app, ["methods"], terminal_width=120).output
+    lines = {line.split()[0]: line.split() for line in reversed(said.splitlines()) if line.strip()}
+    assert {"L", "T", "E"} <= set(lines["zcore"])
+    assert {"L", "E"} <= set(lines["facility-location"])
+    assert "T" not in lines["facility-location"]
+    assert not {"L", "T", "E"} & set(lines["craig"])
+    assert "L: works without labels" in said

@@ -15,19 +15,9 @@ from moso.executors import LocalProcesses
 from moso.results.selections import Selection, read_selection
 from moso.run.job import Job
 from moso.run.rounds import round_ratios
-from tests.whole_runs import carried_out
+from tests.whole_runs import TINY, carried_out
 
-SETTINGS = {
-    "dataset": "digits",
-    "model": "mlp-w8",
-    "epochs": 2,
-    "partitions": 2,
-    "time_steps": 2,
-    "seeds": 1,
-    "ratios": [0.6],
-    "methods": ["moso-rank"],
-    "view": "evaluation",
-}
+SETTINGS = {**TINY, "methods": ["moso-rank"]}
 
 
 def job_at(path, **settings):

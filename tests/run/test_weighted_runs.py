@@ -16,19 +16,9 @@ from moso.run.imported_scores import find_choice
 from moso.run.job import Job, Runtime
 from moso.run.stages import begin, evaluate_stage, evaluation_pieces, score_stage, select_stage, train_stage
 from refusals import refusal
-from tests.whole_runs import carried_out
+from tests.whole_runs import TINY, carried_out
 
-SETTINGS = {
-    "dataset": "digits",
-    "model": "mlp-w8",
-    "epochs": 2,
-    "partitions": 2,
-    "time_steps": 2,
-    "seeds": 1,
-    "ratios": [0.6],
-    "methods": ["craig", "random"],
-    "view": "evaluation",
-}
+SETTINGS = {**TINY, "methods": ["craig", "random"]}
 
 
 def job_at(path, **settings):

@@ -20,11 +20,11 @@ def made(count=240, classes=3, seed=0, dimension=6, spread=1.0):
     return features.astype(np.float32), labels, hardness
 
 
-def counted_by_scikit_learn(window, features, labels, ridge):
+def counted_by_scikit_learn(window, features, labels, ridge, judges=slice(None)):
     rows = features.astype(np.float64)
-    rows = np.column_stack([rows / np.sqrt(np.square(rows).sum(axis=1).mean()), np.ones(len(rows))])
+    rows = np.column_stack([rows, np.ones(len(rows))])
     model = KernelRidge(alpha=ridge, kernel="linear").fit(rows[window], np.eye(labels.max() + 1)[labels[window]])
-    return int((model.predict(rows).argmax(axis=1) == labels).sum())
+    return int((model.predict(rows[judges]).argmax(axis=1) == labels[judges]).sum())
 
 
 @pytest.mark.parametrize("ridge", [0.01, 1.0, 30.0])
@@ -99,3 +99,53 @@ def test_what_is_needed_is_asked_for_and_what_is_too_wide_is_refused(monkeypatch
     monkeypatch.setattr(import_module("moso.selection.selectors.bws"), "WIDEST", 5)
     with refusal("method-impossible", 5, 6):
         moso.select(hardness, ratio=0.5, selector="bws", features=features, labels=labels, hard="high")
+
+
+def windows_of_the_source(scores, labels, share, step):
+    """Quantiles of every class's own scores, from the hardest (highest) down, as public code of the source has them."""
+    found = []
+    for start in np.arange(0, 1.0001 - share, step):
+        kept = set()
+        for label in np.unique(labels):
+            own = np.flatnonzero(labels == label)
+            ascending = own[np.argsort(scores[own], kind="stable")]
+            kept |= set(ascending[round(len(own) * (1 - start - share)) : round(len(own) * (1 - start))].tolist())
+        found.append(kept)
+    return found
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5])
+def test_windows_are_those_of_the_source_class_by_class(share):
+    labels = np.repeat([0, 1, 2], [40, 60, 100])
+    scores = np.random.default_rng(1).normal(size=200) + labels
+    found = windows(Problem(scores, round(200 * share), labels, hard="high"), BwsSettings())
+    assert [set(one.tolist()) for one in found] == windows_of_the_source(scores, labels, share, 0.05)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
+def test_windows_are_judged_on_the_easiest_samples_of_each_class(share):
+    features, labels, hardness = made(seed=5, spread=2.0)
+    easiest = []
+    for label in range(3):
+        own = np.flatnonzero(labels == label)
+        easiest += own[np.argsort(hardness[own])][: round(share * len(own))].tolist()
+    found = windows(Problem(hardness, 60, labels, hard="high"), BwsSettings())
+    counts = [counted_by_scikit_learn(window, features, labels, 1.0, np.array(easiest)) for window in found]
+    best = max(number for number, count in enumerate(counts) if count == max(counts))
+    told = {"features": features, "labels": labels, "hard": "high", "judged": share}
+    assert moso.select(hardness, keep=60, selector="bws", **told).tolist() == found[best].tolist()
+
+
+def test_features_that_dwarf_the_ridge_are_solved_without_it():
+    features, labels, hardness = made(count=120, dimension=6)
+    features = np.column_stack([features, features])  # so that the window does not have all directions
+    problem = Problem(hardness, 40, labels, hard="high")
+    found = windows(problem, BwsSettings())
+    expected = []
+    for window in found:
+        rows = np.column_stack([features.astype(np.float64) * 1024, np.ones(120)])
+        # The ridge still holds the constant: as one more row that asks for a constant of 0.
+        given, asked = np.vstack([rows[window], np.eye(13)[-1]]), np.vstack([np.eye(3)[labels[window]], np.zeros(3)])
+        weights = np.linalg.pinv(given) @ asked
+        expected.append(int(((rows @ weights).argmax(axis=1) == labels).sum()))
+    assert accuracies(found, Features(features * np.float32(2.0**40)), labels, 1.0).tolist() == expected

@@ -99,6 +99,7 @@ function accuracySection(accuracy: Accuracy): HTMLElement {
       numbers,
       `${accuracy.note} The best at each ratio is bold.`,
     ),
+    ...byMatch(accuracy),
     explanations(accuracy),
     accuracy.comparisons.length ? h("h3", {}, "The best method at each ratio") : null,
     accuracy.comparisons.length
@@ -117,6 +118,14 @@ function accuracySection(accuracy: Accuracy): HTMLElement {
         )
       : null,
   );
+}
+
+/** The same methods where retraining keeps other things equal, side by side. */
+function byMatch(accuracy: Accuracy): HTMLElement[] {
+  const found = accuracy.by_match;
+  if (!found) return [];
+  const numbers = found.columns.map((_, column) => column > 0);
+  return [h("h3", {}, "By what retraining keeps equal"), table(found.columns, found.rows, numbers, found.note)];
 }
 
 /** What each method believes, where its name stands. */

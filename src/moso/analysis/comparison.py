@@ -76,8 +76,9 @@ def comparison(run: Run, tolerance: float = 1.0) -> Comparison:
     if not found:
         raise errors.StageIncomplete(f"{run.directory} has no retrainings to compare; run `moso evaluate` first")
     described = run.manifest["dataset"]
+    others = rows_by_match(run)
     return Comparison(
-        compared(found, described["test"]),
+        others.pop(run.configuration.match),
         tolerance,
         reaches(found, tolerance),
         _overlap(run),
@@ -85,9 +86,15 @@ def comparison(run: Run, tolerance: float = 1.0) -> Comparison:
         method_costs(run),
         described["train"],
         run.configuration.match,
-        {match: compared(ordered_entries(run, match), described["test"]) for match in run.configuration.matches[1:]},
+        others,
         _really_made(run),
     )
+
+
+def rows_by_match(run: Run) -> dict[str, list[Row]]:
+    """Return the rows of a run by what their retrainings keep equal, those of its `match` first."""
+    test = run.manifest["dataset"]["test"]
+    return {match: compared(ordered_entries(run, match), test) for match in run.configuration.matches}
 
 
 def _really_made(run: Run) -> list[str]:

@@ -13,8 +13,10 @@ _COLUMNS = {
     "score": ("name", "keep", "hard", "needs", "description"),
     "selector": ("name", "needs", "settings", "description"),
 }
-# Traits of methods: headings and keys.
-_TRAITS = {"no labels": "without_labels", "no training": "without_training", "embeddings alone": "embeddings_alone"}
+# Traits of methods: marks and keys.
+_TRAITS = {"L": "without_labels", "T": "without_training", "E": "embeddings_alone"}
+_WIDTHS = {"when to use it": 5, "cost": 4}  # shares of what names and marks leave
+_MARKS = "L: works without labels.  T: trains no network.  E: an embedding of the samples is enough."
 
 
 def methods(as_json: Json = False) -> None:
@@ -29,7 +31,9 @@ def methods(as_json: Json = False) -> None:
         return
     for family in FAMILIES:
         own = [row for row in rows if row.get("family") == family]
-        _print(family, ("name", "when to use it", *_TRAITS, "cost"), [_of_method(row) for row in own])
+        _print(family, ("name", "", "when to use it", "cost"), [_of_method(row) for row in own])
+    console().print(_MARKS)
+    console().print()
     for kind, names in _COLUMNS.items():
         _print(f"{kind}s", names, [[_text(row[name]) for name in names] for row in rows if row["kind"] == kind])
     console().print("settings: --setting coverage.cut=0.2, or coverage.cut = 0.2 under [settings] in a TOML file")
@@ -43,7 +47,8 @@ def _of_baseline(name: str, text: str) -> dict[str, Any]:
 
 
 def _of_method(row: dict[str, Any]) -> list[str]:
-    return [row["name"], row["when"], *("yes" if row[key] else "" for key in _TRAITS.values()), row["cost"]]
+    marks = " ".join(mark if row[key] else " " for mark, key in _TRAITS.items())
+    return [row["name"], marks, row["when"], row["cost"]]
 
 
 def _print(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -53,9 +58,9 @@ def _print(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) ->
 
     if not rows:
         return
-    table = Table(box=None, title=title, title_justify="left", title_style="bold")
+    table = Table(box=None, title=title, title_justify="left", title_style="bold", expand="when to use it" in columns)
     for name in columns:
-        table.add_column(name, no_wrap=name == "name")
+        table.add_column(name, no_wrap=name in ("name", ""), ratio=_WIDTHS.get(name))
     for row in rows:
         table.add_row(*row)
     console().print(table)

@@ -1,6 +1,7 @@
 """Measuring a trajectory: the two terms of every sample of the partition at each sampled step."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -34,18 +35,24 @@ from moso.gradients import (
 ParameterFilter = Callable[[str], bool]
 
 
+class StepOptions(TypedDict, total=False):
+    """Arguments of `risk_terms` by name, with the same meanings and defaults."""
+
+    loss: Loss
+    batch_size: int | None
+    parameters: ParameterFilter | None
+    loader_workers: int
+    estimator: Estimator | EstimatorName
+
+
 def step_terms(
     model: nn.Module,
     point: TrajectoryPoint,
     view: View,
     positions: NDArray[np.int64],
     *,
-    loss: Loss = cross_entropy,
-    batch_size: int | None = None,
-    parameters: ParameterFilter | None = None,
-    loader_workers: int = 0,
-    estimator: Estimator | EstimatorName = "exact",
     risk: Risk | None = None,
+    **options: Unpack[StepOptions],
 ) -> StepTerms:
     """Return the terms of one time step, in the order of `positions`; the weights of `model` do not change.
 
@@ -54,12 +61,8 @@ def step_terms(
         point: The time step.
         view: Samples, as they are in the step's epoch.
         positions: Positions of the partition's samples, shape `[samples]`.
-        loss: One loss per sample of a batch, shape `[batch]`.
-        batch_size: Samples per batch; by default a size that suits network and device.
-        parameters: Names of the parameters to include; by default all that moved at the step.
-        loader_workers: Processes that load batches ahead.
-        estimator: Estimator, by name or with settings of its own.
         risk: Risk whose gradient replaces the mean gradient of the samples; squared norms are then unused and zero.
+        **options: Further arguments of `risk_terms`: loss, batch size, parameters, processes that load, estimator.
 
     Raises:
         TooFewSamples: There are fewer than 2 positions.
@@ -74,19 +77,7 @@ def step_terms(
         >>> step_terms(model, point, view, np.arange(2)).dot.shape
         (1, 2)
     """
-    risks = None if risk is None else [risk]
-    return risk_terms(
-        model,
-        point,
-        view,
-        positions,
-        risks,
-        loss=loss,
-        batch_size=batch_size,
-        parameters=parameters,
-        loader_workers=loader_workers,
-        estimator=estimator,
-    )[0]
+    return risk_terms(model, point, view, positions, None if risk is None else [risk], **options)[0]
 
 
 def risk_terms(

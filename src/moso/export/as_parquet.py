@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from moso.data.sources.location import split_options
 from moso.data.sources.parquet import find_files
-from moso.data.sources.tables import WEIGHT_NAME, choose_columns
+from moso.data.sources.table_columns import WEIGHT_NAME, choose_columns
 from moso.export.split import Row, Split
 from moso.progress import Progress
 from moso.tasks import Unlabelled

@@ -67,15 +67,18 @@ class Method:
         ending = f"{self.description}; by networks that did not see the sample"
         return replace(self, name=f"{self.name}{OUT_OF_SAMPLE}", score=score.out_of_sample().name, description=ending)
 
-    def needs(self) -> frozenset[str]:
+    def needs(self, by_class: bool = True) -> frozenset[str]:
         """Return the names of the evidence that score and selector need with the settings of the source.
+
+        Args:
+            by_class: Whether samples have classes; without them a selector that can takes all samples together.
 
         Example:
             >>> sorted(Method("gentle-ccs", "aum", "coverage", "CCS with a smaller cut", {"cut": 0.1}).needs())
             ['dynamics:margin', 'labels']
         """
         selector, score = self.find_selector(), self.find_score()
-        asked = selector.needed(selector.resolved(self.settings)) - {"scores", "hard"}
+        asked = selector.needed(selector.fitting(self.settings, by_class)) - {"scores", "hard"}
         own = frozenset() if score is None else score.needed()
         return own | {BEHIND.get(name, name) for name in asked}
 
@@ -89,7 +92,7 @@ class Method:
         embeddings = all(kind.is_embedding for kind in from_networks)
         efforts = dict.fromkeys(kind.effort for kind in kinds if kind.effort)
         return Traits(
-            without_labels=embeddings and not any(kind.about_classes for kind in kinds),
+            without_labels=embeddings and not any(k.about_classes for k in needed_kinds(self.needs(by_class=False))),
             without_training=not trained,
             embeddings_alone=embeddings and bool(from_networks),
             cost="; ".join([*(words for key, words in _TRAINED.items() if key & networks), *efforts]) or "nothing",

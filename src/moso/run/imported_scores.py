@@ -21,7 +21,7 @@ from moso import errors
 from moso.columns import Array
 from moso.configuration.resolved_method import ResolvedMethod
 from moso.data.samples import Samples
-from moso.data.sources.tables import is_numeric
+from moso.data.sources.table_columns import is_numeric
 from moso.data.user_files import check_once, check_regular, read_npy, read_parquet, read_text
 from moso.errors import unknown_name
 from moso.evaluation.baselines import BASELINES

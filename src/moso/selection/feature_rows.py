@@ -12,6 +12,8 @@ from moso import errors
 
 Rows = NDArray[np.float32]
 CHUNK = 16_384
+# Rows whose largest number lies between these have squares that float32 can add up.
+_SAFE = 1e-15, 1e15
 
 
 def unit_rows(rows: Rows) -> Rows:
@@ -22,6 +24,10 @@ def unit_rows(rows: Rows) -> Rows:
         array([[0.6, 0.8],
                [0. , 0. ]], dtype=float32)
     """
+    largest = np.abs(rows).max(axis=1, keepdims=True, initial=0)
+    if ((largest > 0) & ((largest < _SAFE[0]) | (largest > _SAFE[1]))).any():
+        # Powers of two change no digit of a row, and bring its squares back into the range of float32.
+        rows = np.ldexp(rows, -np.frexp(largest)[1])
     length = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.asarray(rows / np.where(length > 0, length, 1), dtype=np.float32)
 
@@ -83,7 +89,8 @@ class Features:
             yield start, self._read(where)
 
     def _read(self, where: slice | NDArray[np.int64]) -> Rows:
-        rows = np.ascontiguousarray(self._array[where], np.float32)
+        with np.errstate(over="ignore"):  # too large for float32 becomes infinite, which `check_finite` refuses
+            rows = np.ascontiguousarray(self._array[where], np.float32)
         return unit_rows(rows) if self._unit else rows
 
     def mean(self) -> NDArray[np.float64]:

@@ -13,15 +13,8 @@ from moso.data.given.given import Given, Positions
 from moso.data.given.given_arrays import LABEL_NAMES, Rows, label_name
 from moso.data.images import BrokenImageError, EncodedReader
 from moso.data.readers import MemoryReader, Reader
-from moso.data.sources.tables import (
-    WEIGHT_NAME,
-    class_names,
-    features_of,
-    holds_images,
-    image_columns,
-    image_reader,
-    is_numeric,
-)
+from moso.data.sources.table_columns import WEIGHT_NAME, class_names, holds_images, image_columns, is_numeric
+from moso.data.sources.tables import features_of, image_reader
 from moso.data.tokenizer import TextReader
 
 _ROW_NAMES = ("id", "idx", "index", "__index_level_0__", WEIGHT_NAME)

@@ -16,14 +16,8 @@ import pyarrow as pa
 from moso import errors
 from moso.data.sources.location import split_options
 from moso.data.sources.source import Opened, Request, Source
-from moso.data.sources.tables import (
-    Columns,
-    check_same_classes,
-    choose_columns,
-    class_names,
-    is_labelled,
-    table_samples,
-)
+from moso.data.sources.table_columns import Columns, choose_columns, class_names
+from moso.data.sources.tables import check_same_classes, is_labelled, table_samples
 
 _TEST_SPLITS = ("test", "validation", "valid")
 

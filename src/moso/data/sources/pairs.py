@@ -26,7 +26,8 @@ from moso.data.samples import StoredSamples
 from moso.data.sources.folder import images_below
 from moso.data.sources.location import split_options
 from moso.data.sources.source import Opened, Request, Source
-from moso.data.sources.tables import holds_images, image_reader
+from moso.data.sources.table_columns import holds_images
+from moso.data.sources.tables import image_reader
 from moso.data.sources.tar_shards import read_shards
 from moso.data.sources.text_files import read_records
 from moso.tasks import Contrastive

@@ -25,17 +25,8 @@ from moso.data.sources.arrow_cache import memory_mapped
 from moso.data.sources.location import split_options
 from moso.data.sources.number_cache import mapped_numbers
 from moso.data.sources.source import Opened, Request, Source
-from moso.data.sources.tables import (
-    LABEL_NAMES,
-    Columns,
-    check_same_classes,
-    choose_columns,
-    class_names,
-    features_of,
-    is_labelled,
-    numbered_samples,
-    table_samples,
-)
+from moso.data.sources.table_columns import LABEL_NAMES, Columns, choose_columns, class_names
+from moso.data.sources.tables import check_same_classes, features_of, is_labelled, numbered_samples, table_samples
 from moso.data.user_files import check_once, check_regular, read_text
 
 # In order of preference; a test split without labels (all -1, as ImageNet's) is skipped.

@@ -27,7 +27,8 @@ from moso.data.sequences.documents import TEXT_NAMES
 from moso.data.sources.location import split_options
 from moso.data.sources.parquet import description
 from moso.data.sources.source import Opened, Request, Source
-from moso.data.sources.tables import choose_answer, class_names, read_label_column
+from moso.data.sources.table_columns import choose_answer, class_names
+from moso.data.sources.tables import read_label_column
 from moso.data.sources.text_files import SUFFIXES, Record, read_records
 from moso.data.tokenizer import TextReader
 from moso.tasks import TASKS, Classification, LanguageModelling, Task, Unlabelled, unread

@@ -1,7 +1,7 @@
 """A comparison as tables of text, for the terminal and for Markdown, each with a note on its columns."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from moso.analysis.comparison import Comparison
 from moso.analysis.wording import SEVERAL, count_of, duration, percent
@@ -30,7 +30,7 @@ def main_tables(comparison: Comparison) -> list[TextTable]:
 
 
 def _standing(comparison: Comparison) -> list[TextTable]:
-    found = [reached(comparison), *([side_by_side(comparison)] if comparison.others else [])]
+    found = [reached(comparison), *([side_by_side(comparison.by_match)] if comparison.others else [])]
     if any(row.against_random is not None for row in comparison.rows):
         found.append(against_random(comparison))
     if comparison.reaches:
@@ -73,10 +73,15 @@ def reached(comparison: Comparison) -> TextTable:
     return TextTable(f"test {measure.heading}", _columns(ratios), rows, note)
 
 
-def side_by_side(comparison: Comparison) -> TextTable:
-    """Return the table of each method at each ratio under everything that retrainings keep equal."""
-    by_match = {match: _by_name(rows) for match, rows in comparison.by_match.items()}
-    cells = [(ratio, match) for ratio in comparison.ratios for match in by_match]
+def side_by_side(rows_by_match: Mapping[str, Sequence[Row]]) -> TextTable:
+    """Return the table of each method at each ratio under everything that retrainings keep equal.
+
+    Args:
+        rows_by_match: Rows by what their retrainings keep equal, those of all other tables first.
+    """
+    by_match = {match: _by_name(rows) for match, rows in rows_by_match.items()}
+    ratios = sorted({ratio for own in by_match.values() for at in own.values() for ratio in at})
+    cells = [(ratio, match) for ratio in ratios for match in by_match]
     names = dict.fromkeys(name for own in by_match.values() for name in own)
     rows = [[name, *(_with_gain(by_match[match].get(name, {}).get(ratio)) for ratio, match in cells)] for name in names]
     said = "; ".join(f"{match}: {match_words(match)}" for match in by_match)
@@ -85,7 +90,8 @@ def side_by_side(comparison: Comparison) -> TextTable:
         "The first is that of all other tables."
     )
     columns = ["share removed", *(f"{percent(ratio)}, {match}" for ratio, match in cells)]
-    return TextTable(f"test {comparison.measure.heading} by what retraining keeps equal", columns, rows, note)
+    heading = next(row for rows in rows_by_match.values() for row in rows).entry.measure.heading
+    return TextTable(f"test {heading} by what retraining keeps equal", columns, rows, note)
 
 
 def _with_gain(row: Row | None) -> str:

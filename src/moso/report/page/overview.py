@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from moso.analysis.comparison import rows_by_match
 from moso.analysis.costs import costs
 from moso.analysis.verdict import allowed_loss, verdict_of
 from moso.analysis.wording import SEVERAL, count_of, data_name, duration, percent
@@ -12,6 +13,7 @@ from moso.evaluation.paired import Verdict
 from moso.evaluation.standings import RANDOM, Row, is_method, weighted_note
 from moso.evaluation.summary import FULL, Line
 from moso.methods import known_method
+from moso.report.comparison.compare_tables import side_by_side
 from moso.report.findings import tally
 from moso.report.run_views import best_rows, ordered_entries, ordered_lines, selector_key, with_unique_names
 from moso.results.reading import Run
@@ -50,8 +52,7 @@ def accuracy(run: Run, rows: Sequence[Line], best: Sequence[Row]) -> dict[str, A
     what = f"{title} on the test data{' in %' if measure.unit == '%' else ''}, {of_seeds}{better}."
     how = f"Network {c.retrained_network}, recipe {c.recipe}; every retraining gets {match_words(c.match)}."
     if c.also_match:
-        others = " and ".join(map(match_words, c.also_match))
-        how += f" Retrainings with {others} are in the tables of moso compare."
+        how += f" Retrainings with {' and '.join(map(match_words, c.also_match))} are in the table below."
     weighted = weighted_note(ordered_entries(run))
     how += f"{weighted and ' '}{weighted}"
     pairs = dict.fromkeys((row.method, row.selector) for row in rows if row.method != FULL)
@@ -62,11 +63,18 @@ def accuracy(run: Run, rows: Sequence[Line], best: Sequence[Row]) -> dict[str, A
         "full": None if full is None else _point(full),
         "lines": [_line([row for row in rows if (row.method, row.selector) == pair], keys[pair]) for pair in pairs],
         "note": f"{what} {how}",
+        "by_match": _by_match(run) if c.also_match else None,
         "comparisons": [_comparison(one) for one in best],
         "comparison_note": f"Differences in {'points of ' if measure.unit == '%' else ''}{measure.title}, seed by seed"
         f"{'.' if single else f', with 95 % intervals over seeds. {SEVERAL}'} "
         "The baseline is the better of the random selections.",
     }
+
+
+def _by_match(run: Run) -> dict[str, Any]:
+    """Return the table of every method under everything that retrainings keep equal."""
+    found = side_by_side(rows_by_match(run))
+    return {"columns": found.columns, "rows": found.rows, "note": found.note}
 
 
 def _point(row: Line) -> dict[str, Any]:

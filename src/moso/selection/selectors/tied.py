@@ -58,12 +58,13 @@ def clusters_of(features: Features, clusters: int, keys: NDArray[np.uint64], see
         >>> bool(found[0] == found[1]), bool(found[0] == found[2])
         (True, False)
     """
+    features = features.scaled()
     most = max(EXACT, SAMPLED * clusters)
     learned = np.arange(len(features)) if len(features) <= most else np.sort(shuffled(keys, seed, "tied")[:most])
     centres = find_prototypes(features.take(learned), clusters, seed)
     found = np.empty(len(features), dtype=np.int64)
     for start, rows in features.chunks():
-        # Centres have norm 1: the nearest direction has the largest product, whatever the length of a row.
+        # Centres have norm 1, too: the nearest has the largest product.
         found[start : start + len(rows)] = (rows @ centres.T).argmax(axis=1)
     return found
 

@@ -88,12 +88,16 @@ class _Judges:
         drawn = shuffled(problem.keys, problem.seed, "glister", "judges")[: settings.judges]
         part = problem.subset(np.sort(drawn), 0)
         everything = np.arange(len(part))
-        self.inputs = part.rows_for("glister", "features").take(everything)
+        inputs = part.rows_for("glister", "features").take(everything)
+        squared = float(np.square(inputs, dtype=np.float64).sum(axis=1).mean())
+        # A power of two changes no choice, and keeps float32 in its range.
+        self.unit = 2.0 ** -round(math.log2(squared) / 2) if squared > 0 else 1.0
+        self.inputs = np.ldexp(inputs, round(math.log2(self.unit)))
         self.labels = label_columns(part, "glister")
         # Softmax forgets a constant, so log p are logits.
         chances = part.rows_for("glister", "probabilities").take(everything)
         self.logits = np.log(np.maximum(chances, np.finfo(np.float32).tiny))
-        squared = float(np.square(self.inputs, dtype=np.float64).sum(axis=1).mean())
+        squared *= self.unit**2
         classes = len(np.unique(problem.labels_for("glister")))
         self.eta = settings.rate * classes / (problem.budget * squared) if squared > 0 else 0.0
         self.moved = np.zeros((self.logits.shape[1], self.inputs.shape[1]), dtype=np.float32)
@@ -114,11 +118,11 @@ class _Judges:
         for start in range(0, len(problem), _CHUNK):
             part = slice(start, start + _CHUNK)
             own = gradients_of(problem, "glister", part=part)
-            found[part] = np.einsum("nd,nd->n", own.errors @ gradient, own.inputs)
+            found[part] = np.einsum("nd,nd->n", own.errors @ gradient, own.inputs * self.unit)
         return found
 
     def step(self, problem: Problem) -> None:
         """Add the gradients of samples to the step."""
         for start in range(0, len(problem), _CHUNK):
             own = gradients_of(problem, "glister", part=slice(start, start + _CHUNK))
-            self.moved += own.errors.T @ own.inputs
+            self.moved += own.errors.T @ (own.inputs * self.unit)

@@ -7,6 +7,7 @@ that the next run removes. What is read here is checked first: damage is named, 
 
 import csv
 import errno
+import hashlib
 import io
 import json
 import os
@@ -27,6 +28,7 @@ from numpy.typing import ArrayLike
 from moso import errors
 from moso.checksums import FIELD, TRAILER, check, damaged, seal
 from moso.columns import Array
+from moso.processes import process_start, this_machine
 
 TEMPORARY = ".moso-tmp"
 _CHECKSUM = "checksum"
@@ -56,8 +58,7 @@ def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
         if path.is_relative_to(root) and not root.exists():
             raise errors.NotARun(f"{root} was removed while it was worked on; nothing more is written there")
     path.parent.mkdir(parents=True, exist_ok=True)
-    # A PID alone is not unique where several machines write to one folder.
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{uuid4().hex[:8]}{TEMPORARY}")
+    temporary = temporary_path(path)
     try:
         yield temporary
         seal(temporary, path.suffix)
@@ -68,6 +69,35 @@ def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
     if durable and hasattr(os, "O_DIRECTORY"):  # Windows cannot open folders
         _flush(path.parent, os.O_RDONLY)
+
+
+def temporary_path(path: Path) -> Path:
+    """Return a name beside `path` that no other writer uses; it says which process of which machine uses this one."""
+    return path.with_name(f".{path.name}.{_machine()}-{os.getpid()}-{uuid4().hex[:8]}{TEMPORARY}")
+
+
+def sweep_beside(path: Path) -> None:
+    """Remove the temporary files and folders that killed writers of `path` left beside it, if they ran on this machine.
+
+    For places that have no lock, where another process may be writing the same file or folder.
+
+    Example:
+        >>> import tempfile
+        >>> target = Path(tempfile.mkdtemp()) / "kept.csv"
+        >>> temporary_path(target).touch()
+        >>> sweep_beside(target), len(list(target.parent.iterdir()))  # its writer, this process, still runs
+        (None, 1)
+    """
+    begins = f".{path.name}.{_machine()}-"
+    for left in path.parent.iterdir():
+        if left.name.startswith(begins) and left.name.endswith(TEMPORARY):
+            process = left.name.removeprefix(begins).partition("-")[0]
+            if process.isdecimal() and not process_start(int(process)):
+                clear_away(left) if left.is_dir() else left.unlink(missing_ok=True)
+
+
+def _machine() -> str:
+    return hashlib.blake2b(this_machine().encode(), digest_size=4).hexdigest()
 
 
 @contextmanager

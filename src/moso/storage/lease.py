@@ -20,7 +20,8 @@ from pathlib import Path
 
 from moso import errors
 from moso.errors import MosoError
-from moso.storage.lease_backend import NAME, FileLease, Holder, LeaseBackend, process_start, read_lease, this_machine
+from moso.processes import process_start, this_machine
+from moso.storage.lease_backend import NAME, FileLease, Holder, LeaseBackend, read_lease
 from moso.storage.process_lock import exclusive
 
 __all__ = ["EXPIRY_SECONDS", "NAME", "SKEW_SECONDS", "Holder", "held", "read_holder"]

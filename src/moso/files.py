@@ -33,7 +33,8 @@ from moso.processes import process_start, this_machine
 TEMPORARY = ".moso-tmp"
 _CHECKSUM = "checksum"
 _not_made_again: list[Path] = []
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+# What a spreadsheet computes; texts that begin with apostrophes before it get one more, so that each has its own cell.
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
 # Earlier versions let safetensors write, which names its temporary files itself.
 _OF_SAFETENSORS = re.compile(r"\.tmp[A-Za-z0-9]{6}")
 
@@ -218,7 +219,7 @@ def read_record(path: Path) -> dict[str, Any]:
 def write_csv(path: Path, names: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
     """Write a CSV file with a header atomically; no cell is a formula (`safe_cell`)."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([names, *(map(safe_cell, row) for row in rows)])
+    csv.writer(text, lineterminator="\n").writerows(map(safe_cell, row) for row in [names, *rows])
     write_text(path, text.getvalue())
 
 
@@ -226,20 +227,20 @@ def safe_cell(value: object) -> object:
     """Return a cell that a spreadsheet shows and does not compute: an apostrophe goes before a text like a formula.
 
     Example:
-        >>> safe_cell("=1+1"), safe_cell("cat.png"), safe_cell(-0.5)
-        ("'=1+1", 'cat.png', -0.5)
+        >>> safe_cell("=1+1"), safe_cell("'=1"), safe_cell("cat.png"), safe_cell(-0.5)
+        ("'=1+1", "''=1", 'cat.png', -0.5)
     """
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value
 
 
 def plain_cell(text: str) -> str:
     """Return the text that `safe_cell` wrote.
 
     Example:
-        >>> plain_cell("'=1+1"), plain_cell("'tis.png")
-        ('=1+1', "'tis.png")
+        >>> plain_cell("'=1+1"), plain_cell("''=1"), plain_cell("'tis.png")
+        ('=1+1', "'=1", "'tis.png")
     """
-    return text[1:] if text[:1] == "'" and text[1:].startswith(_FORMULA) else text
+    return text[1:] if text[:1] == "'" and _FORMULA.match(text) else text
 
 
 def write_arrays(path: Path, **arrays: ArrayLike) -> None:

@@ -9,7 +9,7 @@ export function cell(text: string): string {
 
 /** A text that a spreadsheet shows and does not compute, as moso's own CSV files have it (`files.safe_cell`). */
 export function plain(text: string): string {
-  return /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return /^'*[=+\-@\t\r]/.test(text) ? `'${text}` : text;
 }
 
 function lines(rows: string[][]): string {

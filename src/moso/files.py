@@ -7,6 +7,7 @@ that the next run removes. What is read here is checked first: damage is named, 
 
 import csv
 import errno
+import hashlib
 import io
 import json
 import os
@@ -27,11 +28,13 @@ from numpy.typing import ArrayLike
 from moso import errors
 from moso.checksums import FIELD, TRAILER, check, damaged, seal
 from moso.columns import Array
+from moso.processes import process_start, this_machine
 
 TEMPORARY = ".moso-tmp"
 _CHECKSUM = "checksum"
 _not_made_again: list[Path] = []
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+# What a spreadsheet computes; texts that begin with apostrophes before it get one more, so that each has its own cell.
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
 # Earlier versions let safetensors write, which names its temporary files itself.
 _OF_SAFETENSORS = re.compile(r"\.tmp[A-Za-z0-9]{6}")
 
@@ -56,8 +59,7 @@ def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
         if path.is_relative_to(root) and not root.exists():
             raise errors.NotARun(f"{root} was removed while it was worked on; nothing more is written there")
     path.parent.mkdir(parents=True, exist_ok=True)
-    # A PID alone is not unique where several machines write to one folder.
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{uuid4().hex[:8]}{TEMPORARY}")
+    temporary = temporary_path(path)
     try:
         yield temporary
         seal(temporary, path.suffix)
@@ -68,6 +70,35 @@ def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
     if durable and hasattr(os, "O_DIRECTORY"):  # Windows cannot open folders
         _flush(path.parent, os.O_RDONLY)
+
+
+def temporary_path(path: Path) -> Path:
+    """Return a name beside `path` that no other writer uses; it says which process of which machine uses this one."""
+    return path.with_name(f".{path.name}.{_machine()}-{os.getpid()}-{uuid4().hex[:8]}{TEMPORARY}")
+
+
+def sweep_beside(path: Path) -> None:
+    """Remove the temporary files and folders that killed writers of `path` left beside it, if they ran on this machine.
+
+    For places that have no lock, where another process may be writing the same file or folder.
+
+    Example:
+        >>> import tempfile
+        >>> target = Path(tempfile.mkdtemp()) / "kept.csv"
+        >>> temporary_path(target).touch()
+        >>> sweep_beside(target), len(list(target.parent.iterdir()))  # its writer, this process, still runs
+        (None, 1)
+    """
+    begins = f".{path.name}.{_machine()}-"
+    for left in path.parent.iterdir():
+        if left.name.startswith(begins) and left.name.endswith(TEMPORARY):
+            process = left.name.removeprefix(begins).partition("-")[0]
+            if process.isdecimal() and not process_start(int(process)):
+                clear_away(left) if left.is_dir() else left.unlink(missing_ok=True)
+
+
+def _machine() -> str:
+    return hashlib.blake2b(this_machine().encode(), digest_size=4).hexdigest()
 
 
 @contextmanager
@@ -188,7 +219,7 @@ def read_record(path: Path) -> dict[str, Any]:
 def write_csv(path: Path, names: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
     """Write a CSV file with a header atomically; no cell is a formula (`safe_cell`)."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([names, *(map(safe_cell, row) for row in rows)])
+    csv.writer(text, lineterminator="\n").writerows(map(safe_cell, row) for row in [names, *rows])
     write_text(path, text.getvalue())
 
 
@@ -196,20 +227,20 @@ def safe_cell(value: object) -> object:
     """Return a cell that a spreadsheet shows and does not compute: an apostrophe goes before a text like a formula.
 
     Example:
-        >>> safe_cell("=1+1"), safe_cell("cat.png"), safe_cell(-0.5)
-        ("'=1+1", 'cat.png', -0.5)
+        >>> safe_cell("=1+1"), safe_cell("'=1"), safe_cell("cat.png"), safe_cell(-0.5)
+        ("'=1+1", "''=1", 'cat.png', -0.5)
     """
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value
 
 
 def plain_cell(text: str) -> str:
     """Return the text that `safe_cell` wrote.
 
     Example:
-        >>> plain_cell("'=1+1"), plain_cell("'tis.png")
-        ('=1+1', "'tis.png")
+        >>> plain_cell("'=1+1"), plain_cell("''=1"), plain_cell("'tis.png")
+        ('=1+1', "'=1", "'tis.png")
     """
-    return text[1:] if text[:1] == "'" and text[1:].startswith(_FORMULA) else text
+    return text[1:] if text[:1] == "'" and _FORMULA.match(text) else text
 
 
 def write_arrays(path: Path, **arrays: ArrayLike) -> None:

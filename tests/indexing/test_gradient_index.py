@@ -144,7 +144,7 @@ def test_damaged_and_foreign_files_are_refused_in_one_sentence(problem, tmp_path
         index.query(model, targets(data), similarity="angle")
     [shard] = list(tmp_path.rglob("00000.npy"))
     shard.write_bytes(shard.read_bytes()[:100])
-    with refusal("file-unreadable", "build"):
+    with refusal("file-damaged", "build"):
         index.query(model, targets(data))
     shard.unlink()
     with refusal("file-missing", "build"):
@@ -169,3 +169,36 @@ def test_parameter_groups_have_their_own_rates(problem, tmp_path):
     index = moso.GradientIndex.build(tmp_path, model, data, trajectory, settings=settings)
     found, exact = index.query(model, targets(data)), moso.score(model, data, trajectory, risk=targets(data))
     np.testing.assert_allclose(found["class 1"], exact["class 1"], rtol=1e-4, atol=1e-8)
+
+
+def flipped(path, place=None):
+    """One bit is another one."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2 if place is None else place] ^= 4
+    path.write_bytes(bytes(content))
+
+
+def test_a_flipped_bit_in_any_file_is_found_and_mended_by_the_same_call(problem, tmp_path):
+    model, data, checkpoints = problem
+    settings = IndexSettings(error=0.1, shard=50)
+
+    def build():
+        return moso.GradientIndex.build(tmp_path, model, data, checkpoints, settings=settings)
+
+    expected = build().query(model, targets(data))
+    files = sorted(path for path in tmp_path.rglob("*") if path.is_file() and path.name != "index.json")
+    assert len(files) == 1 + 3 * (1 + 2 * 3)  # positions; per time step the network, and rows and lengths of shards
+    whole = {path: path.read_bytes() for path in files}
+    for path in files:
+        for code, damage in (("file-damaged", flipped), ("file-missing", lambda path: path.unlink())):
+            damage(path)
+            with refusal(code, path, "build"):
+                moso.GradientIndex.open(tmp_path).query(model, targets(data))
+            found = build().query(model, targets(data))
+            assert path.read_bytes() == whole[path]
+            assert all(np.array_equal(found[name], expected[name]) for name in expected)
+    note = tmp_path / "index.json"
+    flipped(note, note.read_bytes().index(b'"seed": 0') + 8)
+    for action in (build, lambda: moso.GradientIndex.open(tmp_path)):
+        with refusal("file-damaged", "remove its folder"):
+            action()

@@ -1,9 +1,13 @@
 """`moso explore` without a browser: who is answered, and with what."""
 
+import hmac
 import http.client
 import io
 import threading
+import time
 from contextlib import contextmanager
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -12,6 +16,7 @@ from PIL import Image
 from report_runs import Elements, run_to, texts, two_classes
 
 from moso.errors import MosoError
+from moso.report.page.page_columns import once
 from moso.report.page.server import Explorer
 from moso.results.originals import Originals
 
@@ -177,3 +182,97 @@ def test_a_run_without_scores_has_a_page_too(tmp_path):
         _, body = ask(server, "/")
         assert Elements(body.decode()).about["samples"] == 0
         assert ask(server, "/picture/0")[0].status == 404
+
+
+ROUTES = (
+    "",
+    "icon.svg",
+    "column/label",
+    "column/score%2Fmoso",
+    "column/steps?sample=3",
+    "picture/0",
+    "text/0",
+    "row/0",
+)
+
+
+def test_every_route_wants_the_token_and_nothing_but_it(finished, monkeypatch):
+    compared = []
+
+    def digest(given, own):
+        compared.append((given, own))
+        return hmac.compare_digest(given, own)
+
+    monkeypatch.setattr("moso.report.page.server.hmac", SimpleNamespace(compare_digest=digest))
+    with served(finished, "0.0.0.0") as server:
+        token = server.token
+        assert {route.partition("/")[0] for route in ROUTES} | {"nearest"} == set(server.resources.kinds)
+        other = token[:-1] + ("a" if token[-1] != "a" else "b")
+        wrong = (other, token[:-1], f"{token}x", token.swapcase(), f"{token}%00", f"%20{token}", "", "x")
+        nothing = ask(server, f"/{other}/nowhere")[1]
+        for route in (*ROUTES, "nearest/0"):
+            for given in wrong:
+                for method in ("GET", "HEAD"):
+                    reply, body = ask(server, f"/{given}/{route}", method)
+                    assert (reply.status, body) == (404, nothing if method == "GET" else b""), (given, route)
+                    assert reply.headers["Referrer-Policy"] == "no-referrer"
+            # Not as a question, and not in a header either: both would be sent on and written into logs.
+            assert ask(server, f"/{route}{'&' if '?' in route else '?'}token={token}")[0].status == 404
+            assert ask(server, f"/{route}", Authorization=f"Bearer {token}")[0].status == 404
+        assert {own for _, own in compared} == {token.encode()}  # every token that was given, in constant time
+        assert {given for given, _ in compared} >= {one.encode() for one in wrong if one}
+        for route in ROUTES:
+            assert ask(server, f"/{token}/{route}")[0].status == 200, route
+
+
+def test_the_token_goes_to_no_other_site(finished):
+    with served(finished, "0.0.0.0") as server:
+        reply, body = ask(server, f"/{server.token}/")
+        assert reply.headers["Referrer-Policy"] == "no-referrer"
+        assert reply.headers["Cross-Origin-Resource-Policy"] == "same-origin"
+        assert "Access-Control-Allow-Origin" not in reply.headers
+        assert "frame-ancestors 'none'" in reply.headers["Content-Security-Policy"]
+        assert reply.headers["Cache-Control"] == "no-store"
+        assert server.token.encode() not in body  # its addresses are relative
+        assert ask(server, f"/{server.token}/picture/0", Sec_Fetch_Site="cross-site")[0].status == 403
+
+
+@pytest.mark.parametrize("route", [*ROUTES, "nearest/0"])
+def test_every_route_looks_at_the_host(server, route):
+    reply, body = ask(server, f"/{route}", Host=f"evil.example:{server.port}")
+    assert reply.status == 403
+    assert b"moso explore printed" in body
+
+
+def test_a_source_that_is_gone_is_an_answer_and_no_traceback(tmp_path, capfd):
+    run = run_to(tmp_path / "run", "scored", methods=["moso"], seeds=1, **two_classes(tmp_path))
+    with served(run) as server:
+        (tmp_path / "table.parquet").unlink()
+        server.resources.content.shown.samples = None
+        for route in ROUTES:
+            assert ask(server, f"/{route}")[0].status in (200, 404)
+
+        def fails(*_):
+            raise OSError(5, "Input/output error")
+
+        server.resources.kinds["row"] = fails
+        reply, body = ask(server, "/row/0")
+        assert reply.status == 500
+        assert b"Input/output error" in body
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_many_who_ask_at_once_compute_a_column_once(finished):
+    """Fifty clients that open the page at the same moment."""
+    with served(finished) as server:
+        column, calls = server.resources.content.columns["steps"], []
+        slow = once(lambda: (calls.append(1), time.sleep(0.3), column.read())[-1])
+        server.resources.content.columns["steps"] = replace(column, read=slow)
+        expected, found = column.content(), []
+        threads = [threading.Thread(target=lambda: found.append(ask(server, "/column/steps")[1])) for _ in range(50)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert calls == [1]
+    assert found == [expected] * 50

@@ -244,3 +244,35 @@ def test_a_selection_that_says_other_samples_is_not_read(run):
     flip(path, path.read_bytes().index(b"PAR1", 0) + 40)
     with refusal("file-damaged", path):
         read_selection(run, one)
+
+
+@aside
+@pytest.mark.parametrize("lost", ["damaged", "missing"])
+def test_a_lost_manifest_does_not_hide_that_the_data_has_changed(left, tmp_path, lost):
+    """It is made again from the data as found, which then must be the data that the complete pieces are of."""
+    draw = np.random.default_rng(0)
+    np.save(tmp_path / "train_labels.npy", np.arange(60) % 3)
+    np.save(tmp_path / "train.npy", draw.normal(size=(60, 5)).astype(np.float32))
+    command = (
+        *("run", "--dataset", f"features:{tmp_path}", "--model", "linear", "--epochs", "1", "--seeds", "1"),
+        *("--ratio", "0.5", "--method", "el2n", "--workers", "1", "--quiet", "--out", "run"),
+    )
+    code, _, said = left(*command)
+    assert code == 0, said
+    root, whole = tmp_path / "run", (tmp_path / "train.npy").read_bytes()
+
+    def lose():
+        flip(root / "manifest.json") if lost == "damaged" else (root / "manifest.json").unlink()
+
+    lose()
+    np.save(tmp_path / "train.npy", draw.normal(size=(60, 5)).astype(np.float32))
+    code, _, said = left(*command)
+    assert (code, "fingerprint differs" in said) == (2, True), said
+    (tmp_path / "train.npy").write_bytes(whole)
+    code, _, said = left(*command)
+    assert code == 0, said
+    # Where the events do not say it either, nothing does.
+    (root / "events.jsonl").unlink()
+    (root / "manifest.json").unlink()
+    code, _, said = left(*command)
+    assert (code, "nothing else says from which data" in said) == (2, True), said

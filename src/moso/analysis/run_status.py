@@ -83,7 +83,8 @@ def _stage(
     left = None
     if held and not complete and since:
         parts = done + sum(one.done / one.total for one in at_work if _stage_of(one.stage) == name)
-        left = (now - float(since[0]["time"])) * max(0.0, pieces - parts) / parts if parts > 0 else None
+        spent = max(0.0, now - float(since[0]["time"]))  # a clock may have been set back since
+        left = spent * max(0.0, pieces - parts) / parts if parts > 0 else None
     return StageStatus(
         name,
         complete,

@@ -240,7 +240,7 @@ def _positions(file: Path, own: Array, ids: pa.Array) -> NDArray[np.int64]:
 def _named(own: Array, ids: pa.Array) -> list[str]:
     """Return the ids of a file as texts, those that a spreadsheet must not take for formulas as they were."""
     known = set(map(str, ids.to_pylist()))
-    return [text if text in known else plain_cell(text) for text in map(str, own.tolist())]
+    return [plain if (plain := plain_cell(text)) in known else text for text in map(str, own.tolist())]
 
 
 def _is_number(text: str) -> bool:

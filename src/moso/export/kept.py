@@ -10,7 +10,6 @@ same folder, which is then renamed.
 
 import csv
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,7 +29,7 @@ from moso.export.as_parquet import write_parquet
 from moso.export.as_shards import write_shards
 from moso.export.as_text import text_file, write_texts
 from moso.export.split import Split, check_unchanged
-from moso.files import TEMPORARY, replacing, safe_cell, write_json, write_table
+from moso.files import replacing, safe_cell, sweep_beside, temporary_path, write_json, write_table
 from moso.progress import Progress, silent
 from moso.results.originals import Originals
 from moso.results.overrides import overrides_digest
@@ -245,6 +244,7 @@ def _file(target: Path, overwrite: bool) -> Iterator[Path]:
     if target.exists() and not overwrite:
         raise errors.OutputExists(f"{target} is there already; give --overwrite to replace it")
     with replacing(target) as temporary:
+        sweep_beside(target)
         yield temporary
 
 
@@ -262,7 +262,9 @@ def _folder(target: Path, overwrite: bool) -> Iterator[Path]:
                     f"{target} was not written by moso export and is not overwritten; remove it yourself"
                 )
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary, old = (target.with_name(f".{target.name}.{os.getpid()}{part}{TEMPORARY}") for part in ("", ".old"))
+    if target.exists():  # otherwise a kill between two renames may have left the earlier folder under another name
+        sweep_beside(target)
+    temporary, old = temporary_path(target), temporary_path(target)
     temporary.mkdir()
     try:
         yield temporary
@@ -273,5 +275,6 @@ def _folder(target: Path, overwrite: bool) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
         if target.exists():
             shutil.rmtree(old, ignore_errors=True)
+            sweep_beside(target)
         elif old.exists():
             old.rename(target)

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from torch import nn
 
 from moso import errors
+from moso.checksums import state
 from moso.data.views import Collate, View, as_view, check_repeatable
-from moso.evidence import Trajectory, TrajectoryPoint
+from moso.evidence import Trajectory, TrajectoryPoint, arrays
 from moso.evidence.estimators import Load
 from moso.evidence.measure import ParameterFilter, check_finite_state, moving_parameters, prepared
 from moso.evidence.network_names import as_network
@@ -37,8 +38,10 @@ from moso.gradients.estimates.hashed import (
 from moso.indexing.index_files import (
     Indexed,
     begin,
+    built_again,
     finish,
-    is_written,
+    is_same,
+    is_whole,
     points_folder,
     positions_path,
     read_note,
@@ -136,7 +139,7 @@ class GradientIndex:
         settings: IndexSettings | None = None,
         progress: Progress = silent,
     ) -> "GradientIndex":
-        """Build an index of the gradients of all samples; the same call continues one that was interrupted.
+        """Build an index of the gradients of all samples; the same call continues one that was interrupted or damaged.
 
         Args:
             folder: Where the index is written.
@@ -195,12 +198,13 @@ class GradientIndex:
             [part.trajectory.total_steps for part in parts], content,
         )  # fmt: skip
         folder.mkdir(parents=True, exist_ok=True)
-        if begin(folder, what):
-            return cls(folder, what)
+        complete = begin(folder, what)
+        # Also of an index that was built to its end: what is missing or damaged is written again, the rest is not.
         work = sum(len(part.trajectory) * -(-len(part.positions) // how.shard) for part in parts)
         done = 0
         for number, part in enumerate(parts):
-            np.save(positions_path(folder, number), part.positions, allow_pickle=False)
+            if not is_same(positions_path(folder, number), part.positions):
+                arrays.write(positions_path(folder, number), part.positions)
             for point in part.trajectory:
                 fitted = point.fitted_to(model)
                 _write_point(points_folder(folder, number), fitted, part.trajectory.total_steps)
@@ -208,7 +212,8 @@ class GradientIndex:
                 for _ in shards.write(model, view, part.positions, loss):
                     done += 1
                     progress("index", done, work)
-        finish(folder, what)
+        if not complete:
+            finish(folder, what)
         return cls(folder, what)
 
     @property
@@ -247,7 +252,7 @@ class GradientIndex:
         Raises:
             SettingInvalid: There is no target, or no such similarity.
             CheckpointMismatch: The network is another than that of the index.
-            FileMissing, FileUnreadable: The index is damaged.
+            FileMissing, FileDamaged: The index is damaged; the same call of `build` mends it.
         """
         if not targets:
             raise errors.SettingInvalid("targets={} has no target in it; give at least one risk by name")
@@ -255,24 +260,32 @@ class GradientIndex:
             raise errors.SettingInvalid(f"similarity {similarity!r} is none of product, cosine")
         network, names = as_network(model), list(targets)
         found = np.zeros((len(names), self.what.samples))
-        for part, steps in enumerate(self.what.steps):
-            positions = self._positions(part)
-            trajectory = Trajectory.open(points_folder(self.folder, part))
-            sums = np.zeros((len(names), len(positions)))
-            for point in trajectory:
-                sketches = self._target_sketches(network, point, list(targets.values()), loss, similarity)
-                self._add(sums, sketches, part, point.step, similarity)
+        for part in range(len(self.what.steps)):
+            with built_again():
+                positions = self._positions(part)
+                sums = np.zeros((len(names), len(positions)))
+                for point in self._points(part):
+                    sketches = self._target_sketches(network, point, list(targets.values()), loss, similarity)
+                    self._add(sums, sketches, part, point.step, similarity)
             scale = self.what.total_steps[part] / len(positions) if similarity == "product" else 1.0
-            found[:, positions] = scale * sums / len(steps)
+            found[:, positions] = scale * sums / len(self.what.steps[part])
         return dict(zip(names, found, strict=True))
 
     def _positions(self, part: int) -> NDArray[np.int64]:
         path = positions_path(self.folder, part)
-        try:
-            found: NDArray[np.int64] = np.load(path, allow_pickle=False)
-        except (OSError, ValueError, EOFError) as problem:
-            raise errors.FileUnreadable(f"{path} of the index cannot be read: {problem}") from problem
-        return found
+        if not path.exists():
+            raise errors.FileMissing(f"{path} of the index is missing; the same call of build writes it again")
+        return np.asarray(arrays.read(path))
+
+    def _points(self, part: int) -> Trajectory:
+        """Return the networks of a part, one per time step; a mean over fewer of them would be another score."""
+        folder = points_folder(self.folder, part)
+        missing = [step for step in self.what.steps[part] if not point_path(folder, step).exists()]
+        if missing:
+            raise errors.FileMissing(
+                f"{point_path(folder, missing[0])} of the index is missing; the same call of build writes it again"
+            )
+        return Trajectory.open(folder)
 
     def _target_sketches(
         self, model: nn.Module, point: TrajectoryPoint, risks: Sequence[Risk], loss: Loss, similarity: Similarity
@@ -337,7 +350,7 @@ class _Shards:
         """Write the shards that are not there yet; yield the path of each once it is there."""
         how, starts = self.how, range(0, len(positions), self.what.shard)
         paths = [shard_path(self.folder, self.part, self.point.step, number) for number in range(len(starts))]
-        if all(map(is_written, paths)):
+        if all(map(is_whole, paths)):
             yield from paths
             return
         at, load = prepared(
@@ -345,7 +358,7 @@ class _Shards:
         )  # fmt: skip
         projections = hashed_projections(at, self.what.numbers, self.what.seed)
         for start, path in zip(starts, paths, strict=True):
-            if not is_written(path):
+            if not is_whole(path):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 rows = _rows(at, load, positions[start : start + self.what.shard], projections)
                 write_shard(path, rows, how.precision)
@@ -367,9 +380,9 @@ def _length(gradient: Mapping[str, torch.Tensor]) -> torch.Tensor:
 
 
 def _write_point(folder: Path, point: TrajectoryPoint, total_steps: int) -> None:
-    """Write the network of a time step, unless it is there."""
+    """Write the network of a time step, unless it is there as it was written."""
     path = point_path(folder, point.step)
-    if path.exists():
+    if path.exists() and state(path) != "damaged":
         return
     folder.mkdir(parents=True, exist_ok=True)
     note = {

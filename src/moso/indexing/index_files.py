@@ -6,11 +6,13 @@
     rows/part-000/step-00000012/00003.npy        unit vectors of one shard of samples, `[samples, numbers]`
     rows/part-000/step-00000012/00003-lengths.npy   their lengths, float32 `[samples]`
 
-A shard is written whole or not at all. Unit vectors, because float16 has a narrow range and gradients do not.
+A shard is written whole or not at all, and every file carries a checksum (`moso.checksums`). Unit vectors, because
+float16 has a narrow range and gradients do not.
 """
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moso import errors
+from moso.checksums import check, damaged
 from moso.columns import Array
 from moso.evidence import arrays
-from moso.files import replacing, write_json
+from moso.files import read_record, write_record
 
 FORMAT = 1
 NOTE, BEGUN = "index.json", "begun.json"
+_NOTHING_ELSE = "nothing else says what the index is of: remove its folder and build it again"
 
 
 @dataclass(frozen=True)
@@ -68,48 +72,49 @@ def read_note(folder: Path) -> Indexed:
 
     Raises:
         FileMissing: The folder holds no index, or one that is not whole.
-        FileUnreadable: The note is damaged, or of another version.
+        FileDamaged: The note is not what was written.
+        FileUnreadable: The note is of another version.
     """
     path = folder / NOTE
     if not path.is_file():
         begun = " (one was begun: the same call of build goes on)" if (folder / BEGUN).is_file() else ""
         raise errors.FileMissing(f"{folder} holds no index of gradients{begun}; build one first")
+    with built_again(_NOTHING_ELSE):
+        note = read_record(path)
     try:
-        note = json.loads(path.read_text(encoding="utf-8"))
         if note.pop("format") != FORMAT:
             raise ValueError("it is of another version")
         return Indexed(**note)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as problem:
+    except (ValueError, TypeError, KeyError) as problem:
         raise errors.FileUnreadable(f"{path} does not describe an index of gradients: {problem}") from problem
 
 
 def begin(folder: Path, what: Indexed) -> bool:
-    """Begin or continue an index; return whether it is whole already.
+    """Begin or continue an index; return whether it was built to its end.
 
     Raises:
         OutputExists: The folder holds an index of something else.
+        FileDamaged: The note is not what was written: nothing else says of what the index is.
     """
     written = json.loads(json.dumps(what.written()))
     for name in (NOTE, BEGUN):
         path = folder / name
         if path.is_file():
-            try:
-                same = json.loads(path.read_text(encoding="utf-8")) == written
-            except (OSError, ValueError):
-                same = False
-            if not same:
+            with built_again(_NOTHING_ELSE):
+                before = read_record(path)
+            if before != written:
                 raise errors.OutputExists(
                     f"{folder} holds an index of other gradients (data, network, steps or settings differ); give "
                     "another folder, or remove this one"
                 )
             return name == NOTE
-    write_json(folder / BEGUN, written)
+    write_record(folder / BEGUN, written)
     return False
 
 
 def finish(folder: Path, what: Indexed) -> None:
     """Mark an index as whole."""
-    write_json(folder / NOTE, what.written())
+    write_record(folder / NOTE, what.written())
     (folder / BEGUN).unlink(missing_ok=True)
 
 
@@ -132,9 +137,32 @@ def _lengths_path(path: Path) -> Path:
     return path.with_name(f"{path.stem}-lengths.npy")
 
 
-def is_written(path: Path) -> bool:
-    """Return whether a shard is whole; its rows are written after its lengths."""
-    return path.exists() and _lengths_path(path).exists()
+def is_whole(path: Path) -> bool:
+    """Return whether a shard is there as it was written."""
+    try:
+        for one in (path, _lengths_path(path)):
+            check(one, once=True)
+    except (errors.FileDamaged, FileNotFoundError):
+        return False
+    return True
+
+
+def is_same(path: Path, values: NDArray[np.int64]) -> bool:
+    """Return whether a file holds these numbers already."""
+    try:
+        return path.exists() and np.array_equal(arrays.read(path), values)
+    except errors.FileDamaged:
+        return False
+
+
+@contextmanager
+def built_again(advice: str = "the same call of build writes it again") -> Iterator[None]:
+    """Let damage of an index end with what helps an index; `moso verify` is for runs."""
+    try:
+        yield
+    except errors.FileDamaged as problem:
+        what = str(problem).partition("; the command that wrote it")[0]
+        raise errors.FileDamaged(f"{what}; {advice}") from problem
 
 
 def write_shard(path: Path, rows: NDArray[np.float32], dtype: str) -> None:
@@ -142,8 +170,7 @@ def write_shard(path: Path, rows: NDArray[np.float32], dtype: str) -> None:
     lengths = np.sqrt(np.square(rows, dtype=np.float64).sum(1))
     units = rows / np.maximum(lengths, np.finfo(np.float64).tiny)[:, None]
     for own, values in ((_lengths_path(path), lengths.astype(np.float32)), (path, units.astype(dtype))):
-        with replacing(own) as temporary, temporary.open("wb") as file:
-            np.save(file, values, allow_pickle=False)
+        arrays.write(own, values)
 
 
 def read_shards(
@@ -153,22 +180,14 @@ def read_shards(
 
     Raises:
         FileMissing: A shard is missing.
-        FileUnreadable: A shard is damaged or has another shape.
+        FileDamaged: A shard is not what was written, or has another shape.
     """
     for shard, start in enumerate(range(0, samples, what.shard)):
         path, stop = shard_path(folder, part, step, shard), min(start + what.shard, samples)
-        if not is_written(path):
-            raise errors.FileMissing(f"{path} of the index is missing; build the index again to write it anew")
-        try:
-            units = arrays.read(path)
-            lengths = np.load(_lengths_path(path), allow_pickle=False)
-        except (errors.FileUnreadable, ValueError, OSError, EOFError) as problem:
-            raise errors.FileUnreadable(
-                f"the index is damaged ({problem}); remove that file and build again"
-            ) from problem
+        for one in (path, _lengths_path(path)):
+            if not one.exists():
+                raise errors.FileMissing(f"{one} of the index is missing; the same call of build writes it again")
+        units, lengths = arrays.read(path), arrays.read(_lengths_path(path))
         if units.shape != (stop - start, what.numbers) or lengths.shape != (stop - start,):
-            raise errors.FileUnreadable(
-                f"{path} holds {units.shape} numbers where {(stop - start, what.numbers)} were expected; remove it and "
-                "build again"
-            )
+            raise damaged(path, f"it holds {units.shape} numbers and not {(stop - start, what.numbers)}")
         yield slice(start, stop), units, lengths

@@ -253,6 +253,27 @@ class RunDirectory:
             raise errors.FormatUnknown(f"{path} has format {found.get('format')}; this version reads format {FORMAT}")
         return found
 
+    def known_data(self) -> dict[str, str] | None:
+        """Return the fingerprint of the data of a run whose manifest is lost; None if nothing was made from data yet.
+
+        The event of the run's beginning repeats the fingerprint, so that a lost manifest cannot hide that the data has
+        changed under pieces that are complete.
+
+        Raises:
+            MosoError: ``file-missing`` if there are pieces, and nothing says of which data.
+        """
+        noted = [event["fingerprint"] for event in self.events() if event["event"] == "data"]
+        if noted:
+            return noted[-1]
+        before = {self.configuration_path.name, "events.jsonl", "damaged", "overrides", *PREPARED}
+        made = sorted(one.name for one in self.root.iterdir() if one.name not in before and one.name[0] != ".")
+        if made:
+            raise errors.FileMissing(
+                f"{self} has no manifest.json, and nothing else says from which data its {made[0]} was made; restore "
+                "the file from a copy, or use another directory (out)"
+            )
+        return None
+
     def note(self, **entries: object) -> None:
         """Add entries to the manifest."""
         write_record(self.root / "manifest.json", {"format": FORMAT, **self.manifest(), **entries})

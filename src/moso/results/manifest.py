@@ -85,10 +85,12 @@ class Event(TypedDict, total=False):
     learning_rate: float
     sentence: str
     reason: str
+    fingerprint: dict[str, str]
 
 
 # What an event of a kind has beside time and name, for readers to rely on.
 EVENT_ENTRIES: dict[str, dict[str, type | tuple[type, ...]]] = {
+    "data": {"fingerprint": dict},
     "begun": {"stage": str, "pieces": int},
     "complete": {"stage": str},
     "computed": {"stage": str, "piece": str, "seconds": (int, float)},

@@ -56,7 +56,8 @@ def read_overrides(path: Path, samples: Samples) -> Overrides:
     places = {str(one): position for position, one in enumerate(samples.ids.to_pylist())}
     decided: dict[int, str] = {}
     for written, decision in _rows(path):
-        name = written if written in places else plain_cell(written)
+        # As moso writes it, or as it is: a file of somebody else need not put apostrophes before formulas.
+        name = plain_cell(written) if plain_cell(written) in places else written
         if name not in places:
             raise errors.SampleUnknown(f"{path} decides about sample {name!r}, which the data does not have")
         if decision not in (KEEP, DROP):

@@ -286,9 +286,9 @@ def _positions(path: Path, ids: pa.ChunkedArray, samples: Samples) -> NDArray[np
             f"the ids of {path} are {ids.type}, those of the data {samples.ids.type}: {problem}"
         ) from problem
     found = pc.index_in(cast, samples.ids)
-    if found.null_count and pa.types.is_string(cast.type):
-        # As `moso export` writes ids that a spreadsheet would take for formulas.
-        found = pc.coalesce(found, pc.index_in(pa.array(map(plain_cell, cast.to_pylist()), cast.type), samples.ids))
+    if path.suffix.lower() == ".csv" and pa.types.is_string(cast.type) and pc.any(pc.starts_with(cast, "'")).as_py():
+        # As `moso export` writes ids that a spreadsheet would take for formulas; or as they are.
+        found = pc.coalesce(pc.index_in(pa.array(map(plain_cell, cast.to_pylist()), cast.type), samples.ids), found)
     if found.null_count:
         unknown = cast.filter(pc.is_null(found))[0]
         raise errors.SampleUnknown(

@@ -82,12 +82,15 @@ def begin(job: Job, networks: bool = True) -> None:
     if job.data.original is not None:
         fingerprint["original"] = job.data.original.train.fingerprint()
     before = job.directory.manifest().get("dataset")
-    if before is not None and before["fingerprint"] != fingerprint:
+    known = job.directory.known_data() if before is None else before["fingerprint"]
+    if known is not None and known != fingerprint:
         raise errors.DataChanged(
             f"the data of {job.configuration.dataset} is not what it was when {job.directory} was begun "
             "(its fingerprint differs); use another directory (out) for the new data"
         )
     if before is None:
+        if known is None:
+            job.directory.event("data", fingerprint=fingerprint)
         c, train = job.configuration, job.data.train
         job.directory.note(
             dataset={

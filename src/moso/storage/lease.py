@@ -1,8 +1,8 @@
 """A lease on a run directory: a lock that names its holder, who renews it every few seconds (heartbeat).
 
 A lease ends with its holder: at once if the holder was a process of this machine that no longer exists, otherwise when
-the lease has not been renewed for `EXPIRY_SECONDS`. The clocks of two machines need not agree: a process that wants the
-lease watches it for a change by its own clock, and skips watching only if the last renewal is minutes old.
+the lease has not been renewed for `EXPIRY_SECONDS`. The clocks of two machines need not agree, and may be set back: a
+process that wants the lease watches it for a change by its own monotonic clock, whatever the time of the last renewal.
 
 Hand-made although filelock offers locks: locks are not always shared by the machines of a mount, and object stores have
 none.
@@ -20,15 +20,14 @@ from pathlib import Path
 
 from moso import errors
 from moso.errors import MosoError
-from moso.storage.lease_backend import NAME, FileLease, Holder, LeaseBackend, process_start, read_lease, this_machine
+from moso.processes import process_start, this_machine
+from moso.storage.lease_backend import NAME, FileLease, Holder, LeaseBackend, read_lease
 from moso.storage.process_lock import exclusive
 
-__all__ = ["EXPIRY_SECONDS", "NAME", "SKEW_SECONDS", "Holder", "held", "read_holder"]
+__all__ = ["EXPIRY_SECONDS", "NAME", "Holder", "held", "read_holder"]
 
 RENEW_SECONDS = 5.0
 EXPIRY_SECONDS = 30.0
-# Largest difference assumed between the clocks of two machines.
-SKEW_SECONDS = 300.0
 # Interrupts the main thread like SIGINT, which background processes of a shell script ignore. Windows has only SIGINT.
 _STOP = getattr(signal, "SIGUSR1", signal.SIGINT)
 
@@ -98,8 +97,6 @@ def _ended(backend: LeaseBackend, found: Holder, expiry: float) -> bool:
     """Return whether a lease has ended: its holder no longer runs on this machine, or has stopped renewing it."""
     if found.machine == this_machine():
         return process_start(found.process) != found.started
-    if time.time() - found.renewed > expiry + SKEW_SECONDS:
-        return True
     warnings.warn(
         f"{backend.place} is held by a moso on {found.host}; waiting {expiry:g} s for its next heartbeat",
         stacklevel=2,

@@ -129,7 +129,7 @@ def _add_shown(packed: Packed, content: Content) -> dict[str, Any]:
         packed.add_sheet(number, sheet)
     note = _share("Pictures", album.count, count)
     if shown.problems:
-        problem = f"{count_of(len(set(shown.problems)), 'picture')} cannot be read, the first: {shown.problems[0]}."
+        problem = f"{count_of(len(shown.problems), 'picture')} cannot be read, the first: {next(iter(shown.problems))}."
         note = f"{note} {problem}".strip()
     return {"pixels": album.pixels, "across": album.across, "type": album.kind, "note": note}
 

@@ -1,6 +1,6 @@
 """The history of single samples on the page: scores at each time step, dynamics, and neighbours in feature space."""
 
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from moso.errors import MosoError
 from moso.evidence import read_terms
 from moso.evidence.dynamics import Dynamics
 from moso.evidence.layout import part_name
-from moso.report.page.page_columns import Column, quantised
+from moso.report.page.page_columns import Column, once, quantised
 from moso.report.page.sample_columns import Columns
 from moso.results.reading import Run
 from moso.scores import agreement
@@ -75,14 +75,13 @@ def _steps(run: Run, count: int) -> Column | None:
     if number == 0 or any(len(one) != number for one in steps):
         return None
 
-    @cache
     def read() -> NDArray[np.float32]:
         values = np.empty((number, count), dtype=np.float32)
         for part, positions in enumerate(run.partitions()):
             values[:, positions] = agreements(run, part)
         return values
 
-    return Column("float32", count, read, number)
+    return Column("float32", count, once(read), number)
 
 
 def recorded_dynamics(run: Run) -> Dynamics | None:

@@ -33,7 +33,8 @@ class SamplePreview:
         self.samples = None if originals is None else originals.samples
         self.places = places
         self.note = note
-        self.problems: list[str] = []
+        # Each once, in order: a server may be asked for the same broken picture for days.
+        self.problems: dict[str, None] = {}
 
     @classmethod
     def open(cls, run: Run) -> "SamplePreview":
@@ -61,7 +62,7 @@ class SamplePreview:
         try:
             return self.samples.task.preview(self.samples, int(self.places[position]))
         except (MosoError, OSError) as problem:
-            self.problems.append(str(problem))
+            self.problems[str(problem)] = None
             return None
 
     def picture(self, position: int) -> Image.Image | None:

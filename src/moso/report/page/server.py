@@ -11,6 +11,7 @@ import ipaddress
 import secrets
 import socket
 import sys
+import threading
 from collections.abc import Callable
 from functools import lru_cache
 from http import HTTPStatus
@@ -20,6 +21,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import numpy as np
 
 from moso import errors
+from moso.errors import MosoError
 from moso.report.page.content import Content, gather
 from moso.report.page.page import policy, shell
 from moso.report.page.thumbnails import TINY
@@ -28,6 +30,8 @@ from moso.results.reading import Run
 LARGEST_PICTURE = 1024
 # Size of the cache of encoded pictures.
 _REMEMBERED = 4096
+# Columns and neighbours that are computed at the same time; more requests wait, because each takes memory of its own.
+_AT_ONCE = 4
 # Digits of a number, and questions of a query, beyond which a request is none of the page.
 _DIGITS, _QUESTIONS = 16, 16
 _ICON = (
@@ -120,6 +124,7 @@ class Resources:
             "nearest": self.nearest,
         }
         self.picture = lru_cache(_REMEMBERED)(self._picture)
+        self._turns = threading.BoundedSemaphore(_AT_ONCE)
 
     def find(self, path: str, asked: dict[str, str]) -> Reply | None:
         """Return the reply for a path below the page's URL; None if there is no such resource."""
@@ -145,9 +150,10 @@ class Resources:
     def column(self, name: str, asked: dict[str, str]) -> Reply:
         """Return a column's bytes, or the values of one sample as float32."""
         column = self.content.columns[name]
-        if "sample" in asked:
-            return "application/octet-stream", column.at(self.position(asked["sample"])).astype("<f4").tobytes()
-        return "application/octet-stream", column.content()
+        with self._turns:
+            if "sample" in asked:
+                return "application/octet-stream", column.at(self.position(asked["sample"])).astype("<f4").tobytes()
+            return "application/octet-stream", column.content()
 
     def _picture(self, position: int, pixels: int) -> Reply:
         shown = self.content.shown
@@ -164,21 +170,23 @@ class Resources:
 
     def text(self, position: int) -> bytes:
         """Return a sample's text in UTF-8."""
-        assert self.content.shown is not None
+        if self.content.shown is None:
+            raise LookupError(position)
         return self.content.shown.text(position).encode("utf-8", "replace")
 
     def row(self, position: int) -> bytes:
         """Return a sample's first values as float32."""
-        assert self.content.shown is not None
+        if self.content.shown is None or self.content.shown.samples is None:
+            raise LookupError(position)
         return self.content.shown.rows(np.array([position])).astype("<f4").tobytes()
 
     def nearest(self, rest: str, asked: dict[str, str]) -> Reply:
         """Return the positions of the nearest samples as uint32, nearest first."""
         nearest = self.content.columns["features"].nearest
         assert nearest is not None
-        return "application/octet-stream", nearest(self.position(rest), number(asked, "count", 64)).astype(
-            "<u4"
-        ).tobytes()
+        with self._turns:
+            found = nearest(self.position(rest), number(asked, "count", 64))
+        return "application/octet-stream", found.astype("<u4").tobytes()
 
 
 def number(asked: dict[str, str], name: str, default: int) -> int:
@@ -199,6 +207,8 @@ class Handler(BaseHTTPRequestHandler):
     server_version = "moso"
     sys_version = ""
     timeout = 60
+    # A reply is two writes: with Nagle's algorithm the second waits 40 ms for the client to acknowledge the first.
+    disable_nagle_algorithm = True
     server: Explorer
 
     def do_GET(self) -> None:
@@ -216,7 +226,11 @@ class Handler(BaseHTTPRequestHandler):
             self._reply(HTTPStatus.BAD_REQUEST, "text/plain", b"this is no address\n")
             return
         path = self._below_token(parts.path)
-        found = None if path is None else self.server.resources.find(path, asked)
+        try:
+            found = None if path is None else self.server.resources.find(path, asked)
+        except (MosoError, OSError) as problem:  # the run or its data was removed, or cannot be read any more
+            self._reply(HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain; charset=utf-8", f"{problem}\n".encode())
+            return
         if found is None:
             self._reply(HTTPStatus.NOT_FOUND, "text/plain", b"there is nothing here\n")
         else:

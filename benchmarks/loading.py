@@ -50,7 +50,7 @@ class Epoch:
 
 
 class PerSampleImages(Dataset[tuple[Any, int]]):
-    """What everybody writes: one PIL image, one chain of transforms, a sample at a time."""
+    """What everybody writes: one PIL image, one chain of transforms, one sample at a time."""
 
     def __init__(self, samples: StoredSamples) -> None:
         import_torchvision()

@@ -50,7 +50,7 @@ def pictures(path: Path, samples: int, classes: int = 100) -> str:
 
 
 def rows(path: Path, samples: int, classes: int = 10) -> str:
-    """A Parquet file of four numbers a sample; returns the data set's name."""
+    """A Parquet file of four numbers per sample; returns the data set's name."""
     draw = np.random.default_rng(0)
     path.parent.mkdir(parents=True, exist_ok=True)
     columns = {f"x{number}": draw.normal(size=samples).astype(np.float32) for number in range(4)}

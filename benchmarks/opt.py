@@ -1,6 +1,6 @@
 """OPT: how short a sum its solver finds, in which time and memory, and what pruning by it leaves of the digits.
 
-The solver's measurements are processes of their own, on influences of 512 numbers a sample in a memory-mapped file,
+The solver's measurements are processes of their own, on influences of 512 numbers per sample in a memory-mapped file,
 made up to differ in length and direction as a trained network's do, and 70 % are removed. Its rivals are random sets,
 the samples of least influence each, and the simple greedy rule (one sample after the other, each the one with which the
 sum is shortest), which takes N removed d and is only run on the smallest size.

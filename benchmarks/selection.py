@@ -47,7 +47,7 @@ ZCORE = "zcore"
 
 
 def labels_of(count: int) -> np.ndarray[Any, Any]:
-    """About 1,300 samples a class, as in ImageNet."""
+    """About 1,300 samples per class, as in ImageNet."""
     return np.random.default_rng(1).integers(0, max(10, count // 1300), count)
 
 
@@ -77,7 +77,7 @@ def write_probabilities(path: Path, count: int) -> None:
 
 
 def write_scores(path: Path, count: int) -> None:
-    """Scores with ties, labels and ids in a Parquet file, a batch at a time."""
+    """Scores with ties, labels and ids in a Parquet file, one batch at a time."""
     schema = pa.schema({"id": pa.int64(), "score": pa.float64(), "label": pa.int32()})
     draw = np.random.default_rng(3)
     with pq.ParquetWriter(path, schema) as file:

@@ -24,13 +24,17 @@ ROOT = Path(__file__).parents[1]
 _SMALL = "--epochs 2 --partitions 3 --time-steps 2 --seeds 1 --workers 1 --quiet"
 # What is added to a verb; the last of two equal flags counts.
 _ADDED = {"run": _SMALL, "compare": _SMALL, "suspects": "--workers 1", "reproduce figure-1a": "--dry-run"}
+_ALSO = "moso reproduce figure-1a --preset features"  # the command under the first picture
 
 
 def commands() -> list[str]:
     """All of them in their order, without the comment behind them."""
     demo = re.findall(r"^\t\$\(BIN\)/(moso .*)$", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
-    readme = re.findall(r"^    (moso [a-z].*)$", (ROOT / "README.md").read_text(), flags=re.MULTILINE)
-    return [command.partition("  #")[0].strip() for command in [*demo, *readme]]
+    page = (ROOT / "README.md").read_text()
+    readme = re.findall(r"^    (moso [a-z].*)$", page, flags=re.MULTILINE)
+    # Inside sentences: whole commands, with flags and without placeholders in capitals.
+    inside = [one for one in re.findall(r"`(moso [a-z][^`]* --[^`]*)`", page) if not re.search(r"\b[A-Z]{2,}\b", one)]
+    return [command.partition("  #")[0].strip() for command in [*demo, *readme, *inside]]
 
 
 def smaller(command: str) -> list[str]:
@@ -76,6 +80,7 @@ def test_all_commands_run_and_nothing_else_is_said(folder: Path) -> None:
     """One test for all of them: later commands read what earlier ones wrote."""
     found = commands()
     assert len(found) >= 10, "the README's commands are not where this test looks for them"
+    assert _ALSO in found
     notices = []
     for command in found:
         if "relabelled.csv" in command:

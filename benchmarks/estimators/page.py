@@ -35,7 +35,7 @@ def _cost_table(costs: dict[str, Any]) -> str:
     lines = [
         "### Cost",
         "",
-        "Training epochs a time step, medians of turns with their quartiles. In-run: how much longer an epoch of "
+        "Training epochs per time step, medians of turns with their quartiles. In-run: how much longer an epoch of "
         "training takes, as a multiple.",
         "",
         f"| estimator | {' | '.join(networks)} |",

@@ -45,7 +45,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Row:
-    """An engine on a network. Without `refused` all the rest is there; `epochs` are training epochs a time step."""
+    """An engine on a network. Without `refused` all the rest is there; `epochs` are training epochs per time step."""
 
     engine: str
     title: str

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 
 class MosoError(Exception):
-    """The user's or the surroundings' fault; the message is one clear sentence.
+    """An error caused by the user or the environment; the message is one clear sentence.
 
     Attributes:
         code: The kind of fault in kebab-case, such as `ratio-out-of-range`.

@@ -1,4 +1,4 @@
-"""What an engine is: a network, its loss and batches in, one number a sample out."""
+"""What an engine is: a network, its loss and batches in, one number per sample out."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -38,7 +38,7 @@ def suspects(
     *,
     options: ExecutorOptions,
 ) -> None:
-    """Find samples whose label is likely wrong, with the label that networks which never saw them would give."""
+    """Find samples whose label is likely wrong, and predict a label by networks that were not trained on them."""
     from moso.analysis.label_issues import check_possible, find_label_issues
     from moso.cli.printed_tables import console, print_tables
     from moso.cli.work import open_job, working

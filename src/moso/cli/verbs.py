@@ -112,13 +112,13 @@ VERBS: dict[str, Verb] = {
     "tokens": Verb(
         _AFTER,
         "tokens:tokens",
-        "Show which tokens of a language model's samples pull.",
+        "Show how much each token contributes to the score of a language model's sample.",
         "moso tokens runs/chat --sample 12 --sample 40",
     ),
     "index": Verb(
         _AFTER,
         "index:index",
-        "Store the gradients of a run's samples, and ask which samples new targets want.",
+        "Store the gradients of a run's samples, and find the samples that help new targets.",
         "moso index query runs/chat --target code=text:code.jsonl",
     ),
     "reproduce": Verb(
@@ -130,7 +130,7 @@ VERBS: dict[str, Verb] = {
     "smoothness": Verb(
         _STUDIES,
         "exact:smoothness",
-        "Train three times with nudged weights: do derivatives of this training mean anything?",
+        "Train three times with slightly changed sample weights: can derivatives of this training be trusted?",
         "moso smoothness --dataset digits --model mlp-w32 --window 0.5",
     ),
     "exact": Verb(

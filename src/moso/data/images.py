@@ -209,7 +209,7 @@ class EncodedReader:
         if (height, width) != self.image_shape[1:]:
             raise errors.ShapeMismatch(
                 f"image {self.names(position)} has {width} x {height} pixels but {self.reference} has "
-                f"{self.image_shape[2]} x {self.image_shape[1]}; resize them to make them equal (resize)"
+                f"{self.image_shape[2]} x {self.image_shape[1]}; give them one size with --resize PIXELS"
             )
 
     def take(self, positions: NDArray[np.int64]) -> "EncodedReader":

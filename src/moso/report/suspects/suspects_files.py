@@ -74,8 +74,8 @@ def headline(issues: LabelIssues) -> str:
     other = int((found.predicted != found.labels).sum())
     first = (
         f"The {count_of(len(found), 'sample')} of {issues.samples:,} whose label is doubted most, by {issues.order}; "
-        f"networks that never saw them would give {other:,} of them another label."
+        f"networks that were not trained on them predict another label for {other:,} of them."
     )
     if found.wrong is None:
-        return f"{first} A doubt is not a proof: look before you relabel."
+        return f"{first} A doubtful label is not proof: look before you relabel."
     return f"{first} {int(found.wrong.sum()):,} of their labels really are wrong."

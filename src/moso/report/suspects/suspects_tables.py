@@ -43,10 +43,10 @@ def suspects_text(issues: LabelIssues, shown: int) -> TextTable:
         if "wrong" in row:
             line.append(f"wrong, is {row['right_label']}" if row["wrong"] else "right")
         rows.append(line)
-    columns = ["id", "label", "others say", "for the label", "for theirs"]
+    columns = ["id", "label", "predicted", "p(label)", "p(predicted)"]
     columns += ["truth"] if issues.suspects.wrong is not None else []
     title = f"the {count_of(min(shown, len(issues.suspects)), 'most suspicious sample')} by {issues.order}"
-    note = "Others are networks that never saw the sample, with their probabilities of its label and of their own."
+    note = "Predictions and probabilities p are those of networks that were not trained on the sample."
     return TextTable(title, columns, rows, note)
 
 

@@ -5,14 +5,17 @@ between pictures of different classes. Surrogates are two towers on features of 
 captions have one template, so recall at 1 is among 100 distinct texts.
 
 Beside MoSo's scores stands the similarity of the towers themselves, at the end of training: of the surrogate that was
-trained on the pair, and the mean over the surrogates that were not. One line per seed goes to `pairs.jsonl`; a killed
-benchmark goes on where it was, and `pairs.md` is made from the lines.
+trained on the pair, and the mean over the surrogates that were not; and the orders of `moso suspects`, whose default is
+pruned by, too. Every seed has two runs: few time steps combined by rank, and many of them, optimizer-aware, whose sums
+over judges tend to the fall of a pair's loss (`moso-cross` with `combine = "sum"`). One line per seed goes to
+`pairs.jsonl`; a killed benchmark goes on where it was, and `pairs.md` is made from the lines.
 
     python -m benchmarks.pairs CIFAR100 FEATURES --runs runs/pairs
 """
 
 import argparse
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +25,18 @@ import pyarrow.parquet as pq
 import torch
 from numpy.typing import NDArray
 
+from moso.analysis.pair_issues import pair_suspicions
 from moso.configuration import Configuration
 from moso.evaluation.detection import auroc, precision_at
 from moso.evaluation.paired import paired_difference
 from moso.evidence.layout import part_name
+from moso.evidence_kinds.unseen_losses import UNSEEN_LOSSES
 from moso.executors.local import local_executor
 from moso.files import write_text
 from moso.randomness import generator
 from moso.results.reading import Run
 from moso.run.job import Job
-from moso.run.stages import begin, compare
+from moso.run.stages import begin, compare, gather, score_stage
 from moso.run.training import network
 from moso.tasks.contrastive import towers
 
@@ -43,9 +48,13 @@ TEMPLATES = (
     "one {} in the middle of the frame",
     "look at the {}",
 )
-ROWS, TEST_ROWS, SWAPPED, RATIOS, TIME_STEPS = 8_000, 5_000, 0.2, (0.2, 0.4), 6
+ROWS, TEST_ROWS, SWAPPED, RATIOS = 8_000, 5_000, 0.2, (0.2, 0.4)
+TIME_STEPS, MANY_STEPS = 6, 40
 METHODS = ("moso", "moso-rank", "moso-cross")
 SIMILARITIES = ("similarity, own surrogate", "similarity, other surrogates")
+# Orders of `moso suspects`, and the name under which its default is pruned by.
+ORDERS, PRUNED = ("out-of-sample", "neighbours", "combined"), "suspects"
+SUM = f"moso-cross, sum of {MANY_STEPS} steps, optimizer-aware"
 
 
 def captions(labels: NDArray[np.int64], names: list[str], seed: int) -> tuple[list[str], NDArray[np.bool_]]:
@@ -81,24 +90,45 @@ def write_pairs(source: Path, features: Path, folder: Path, seed: int) -> NDArra
     return swapped
 
 
-def finished(folder: Path, seed: int) -> Job:
-    """Return the job of a run that is complete; it goes on where it was."""
-    settings = {
+def settings_of(folder: Path, seed: int) -> dict[str, object]:
+    """Return the settings that both runs of a seed share."""
+    return {
         "dataset": f"pairs:{folder / 'pairs'}",
         "embed": f"features:{folder / 'features'}",
         "model": "two-towers",
         "recipe": "pairs",
-        "methods": list(METHODS),
-        "settings": {"moso-cross": {"judges": "all"}},
         "ratios": list(RATIOS),
-        "time_steps": TIME_STEPS,
         "seed": seed,
         "seeds": 1,
     }
-    job = Job.open(folder / "run", Configuration.resolve(settings))
+
+
+def finished(folder: Path, seed: int) -> Job:
+    """Return the job of the run with few time steps, complete; it goes on where it was."""
+    own = {"methods": list(METHODS), "settings": {"moso-cross": {"judges": "all"}}, "time_steps": TIME_STEPS}
+    job = Job.open(folder / "run", Configuration.resolve({**settings_of(folder, seed), **own}))
     with job.directory.locked(), local_executor(1) as executor:
         begin(job)
         compare(job, executor)
+    return job
+
+
+def finished_sums(folder: Path, seed: int) -> Job:
+    """Return the job of the run with many time steps, complete, and retrained on what `moso suspects` leaves."""
+    own = {
+        "methods": ["moso-cross"],
+        "settings": {"moso-cross": {"judges": "all", "combine": "sum"}},
+        "time_steps": MANY_STEPS,
+        "optimizer_aware": True,
+    }
+    job = Job.open(folder / "sums", Configuration.resolve({**settings_of(folder, seed), **own}))
+    with job.directory.locked(), local_executor(1) as executor:
+        begin(job)
+        score_stage(job, executor)
+        gather(job, executor, frozenset({UNSEEN_LOSSES.name}))
+        opinions, _ = pair_suspicions(Run.open(job.directory.root))
+        np.save(folder / "suspects.npy", -opinions["combined"])
+        compare(job, executor, [(PRUNED, folder / "suspects.npy")])
     return job
 
 
@@ -120,15 +150,31 @@ def similarities(job: Job, seed: int) -> dict[str, NDArray[np.float64]]:
     return dict(zip(SIMILARITIES, (own, others), strict=True))
 
 
-def line_of(job: Job, seed: int, swapped: NDArray[np.bool_]) -> dict[str, object]:
-    """Return the numbers of one seed."""
+def line_of(folder: Path, seed: int, swapped: NDArray[np.bool_]) -> dict[str, Any]:
+    """Return the numbers of one seed: of the run with few time steps, and of the one with many."""
+    job = finished(folder, seed)
     run = Run.open(job.directory.root)
-    orders = {**similarities(job, seed), **{name: run.score_of(name) for name in METHODS}}
+    scores = {name: run.score_of(name) for name in METHODS}
+    line = {"seed": seed, **_numbers(run, {**similarities(job, seed), **scores}, METHODS, swapped)}
+    return line | sums_of(folder, seed, swapped)
+
+
+def sums_of(folder: Path, seed: int, swapped: NDArray[np.bool_]) -> dict[str, Any]:
+    """Return the numbers of one seed that come from the run with many time steps."""
+    run = Run.open(finished_sums(folder, seed).directory.root)
+    opinions, _ = pair_suspicions(run)
+    orders = {SUM: run.score_of("moso-cross"), **{name: -opinions[name] for name in ORDERS}}
+    return {"sums": _numbers(run, orders, ("moso-cross", PRUNED), swapped)}
+
+
+def _numbers(
+    run: Run, orders: Mapping[str, NDArray[np.float64] | None], methods: Sequence[str], swapped: NDArray[np.bool_]
+) -> dict[str, Any]:
     found = {name: {"auroc": auroc(-order, swapped), "precision": precision_at(-order, swapped)}
              for name, order in orders.items() if order is not None}  # fmt: skip
     recall = {f"{row['method']} {row['ratio']:g}": row["value"] for row in run.evaluation()}
-    left = {f"{name} {ratio:g}": float(swapped[run.kept(name, ratio)].mean()) for name in METHODS for ratio in RATIOS}
-    return {"seed": seed, "found": found, "recall": recall, "swapped_kept": left}
+    left = {f"{name} {ratio:g}": float(swapped[run.kept(name, ratio)].mean()) for name in methods for ratio in RATIOS}
+    return {"found": found, "recall": recall, "swapped_kept": left}
 
 
 def page(lines: list[dict[str, Any]]) -> str:
@@ -138,28 +184,32 @@ def page(lines: list[dict[str, Any]]) -> str:
     about = (
         f"{ROWS:,} pictures (as features of a pretrained network), {len(TEMPLATES)} templates of captions, "
         f"{SWAPPED:.0%} of the captions swapped; two towers, recipe `pairs`, 5 partitions, "
-        f"{TIME_STEPS} time steps; seeds: {seeds}."
+        f"{TIME_STEPS} time steps unless a row says otherwise; seeds: {seeds}."
     )
     text += [about, ""]
     text += ["| order of suspicion | AUROC | swapped among the first 20 % |", "| --- | ---: | ---: |"]
-    for name in (*SIMILARITIES, *METHODS):
-        both = [np.array([line["found"][name][key] for line in lines]) for key in ("auroc", "precision")]
-        text.append(f"| {name} | {spread(both[0], 3)} | {spread(100 * both[1], 1)} % |")
+    every = [line["found"] | line["sums"]["found"] for line in lines]
+    for name in (*SIMILARITIES, *METHODS, SUM, *ORDERS):
+        both = [np.array([found[name][key] for found in every]) for key in ("auroc", "precision")]
+        shown_name = f"`moso suspects`, {name}" if name in ORDERS else name
+        text.append(f"| {shown_name} | {spread(both[0], 3)} | {spread(100 * both[1], 1)} % |")
     text += ["", "Mean ± standard deviation over seeds.", ""]
     text += ["| kept | recall at 1 in % | difference to random selection, points | swapped in what is kept |",
              "| --- | ---: | ---: | ---: |"]  # fmt: skip
+    sums = [line["sums"] for line in lines]
     full = np.array([line["recall"]["full 0"] for line in lines])
     text.append(f"| all pairs | {spread(full, 1)} | | {SWAPPED:.0%} |")
     for ratio in RATIOS:
         chance = {number: line["recall"][f"random {ratio:g}"] for number, line in enumerate(lines)}
         text.append(f"| random, {ratio:.0%} removed | {spread(np.array(list(chance.values())), 1)} | | {SWAPPED:.0%} |")
-        for name in METHODS:
-            own = {number: line["recall"][f"{name} {ratio:g}"] for number, line in enumerate(lines)}
+        for name, of, shown_name in (*((name, lines, name) for name in METHODS), ("moso-cross", sums, SUM),
+                                     (PRUNED, sums, "`moso suspects`, combined")):  # fmt: skip
+            own = {number: line["recall"][f"{name} {ratio:g}"] for number, line in enumerate(of)}
             apart = paired_difference(own, chance, test_samples=TEST_ROWS)
             shown = "" if apart is None or apart.pairs < 2 else f"{apart.value:+.1f} ± {apart.margin:.1f}"
-            left = np.array([line["swapped_kept"][f"{name} {ratio:g}"] for line in lines])
+            left = np.array([line["swapped_kept"][f"{name} {ratio:g}"] for line in of])
             values = spread(np.array(list(own.values())), 1)
-            text.append(f"| {name}, {ratio:.0%} removed | {values} | {shown} | {100 * left.mean():.1f} % |")
+            text.append(f"| {shown_name}, {ratio:.0%} removed | {values} | {shown} | {100 * left.mean():.1f} % |")
     text += ["", "Differences are paired by seed, with the margin of Student's 95 % interval."]
     return "\n".join(text) + "\n"
 
@@ -185,7 +235,7 @@ def main() -> None:
     for seed in range(len(lines), given.seeds):
         folder = given.runs / f"seed-{seed}"
         swapped = write_pairs(given.cifar, given.features, folder, seed)
-        lines.append(line_of(finished(folder, seed), seed, swapped))
+        lines.append(line_of(folder, seed, swapped))
         with file.open("a", encoding="utf-8") as out:
             out.write(f"{json.dumps(lines[-1])}\n")
         print(f"seed {seed}: done", flush=True)

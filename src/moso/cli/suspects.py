@@ -1,4 +1,4 @@
-"""`moso suspects`: samples whose label is likely wrong, worst first."""
+"""`moso suspects`: samples whose label is likely wrong, or pairs that do not belong together, worst first."""
 
 from pathlib import Path
 from typing import Annotated
@@ -38,13 +38,16 @@ def suspects(
     *,
     options: ExecutorOptions,
 ) -> None:
-    """Find samples whose label is likely wrong, and predict a label by networks that were not trained on them."""
+    """Find samples whose label is likely wrong, or pairs whose text likely belongs to another input, worst first."""
     from moso.analysis.label_issues import check_possible, find_label_issues
+    from moso.analysis.pair_issues import check_pairs, find_pair_issues, has_pairs
     from moso.cli.printed_tables import console, print_tables
     from moso.cli.work import open_job, working
     from moso.configuration import CUSTOM
-    from moso.evidence.predictions import out_of_sample_path
+    from moso.evidence_kinds.out_of_sample import PREDICTIONS
+    from moso.evidence_kinds.unseen_losses import UNSEEN_LOSSES
     from moso.report.page.page import PAGE, write_report
+    from moso.report.suspects.pair_files import pairs_headline, pairs_text, write_pair_suspects
     from moso.report.suspects.suspects_files import headline, write_suspects
     from moso.report.suspects.suspects_tables import detection_text, suspects_text
     from moso.results.reading import Run
@@ -53,20 +56,33 @@ def suspects(
     if top < 0:
         raise errors.SettingInvalid(f"--top {top}: give a number of suspects, or 0 for all")
     opened = Run.open(run)
-    check_possible(opened)
-    if not out_of_sample_path(opened.directory.of_seed(opened.configuration, opened.configuration.seed)).exists():
+    pairs = has_pairs(opened)
+    if pairs and labels is not None:
+        raise errors.SettingsConflict("--labels: the samples of this run are pairs of an input and a text, not labels")
+    check_pairs(opened) if pairs else check_possible(opened)
+    kind = UNSEEN_LOSSES if pairs else PREDICTIONS
+    home = opened.directory.of_seed(opened.configuration, opened.configuration.seed if seed is None else seed)
+    if not kind.path(home).exists():
         if opened.configuration.dataset == CUSTOM:
             raise errors.DataInMemory(f"{run} was made from data in memory and has no out-of-sample predictions")
         job = open_job(run, options)
         with working(job, options) as executor:
-            gather(job, executor, frozenset({"predictions"}))
-    found = find_label_issues(opened, order=order, top=top or None, labels=labels, seed=seed)
-    paths = write_suspects(opened, found, out or opened.directory.root / "suspects")
+            gather(job, executor, frozenset({kind.name}))
+    place = out or opened.directory.root / "suspects"
+    if pairs:
+        found_pairs = find_pair_issues(opened, order=order, top=top or None, seed=seed)
+        paths = write_pair_suspects(opened, found_pairs, place)
+        said, tables = pairs_headline(found_pairs), [pairs_text(found_pairs, PRINTED)]
+    else:
+        found = find_label_issues(opened, order=order, top=top or None, labels=labels, seed=seed)
+        paths = write_suspects(opened, found, place)
+        tables = [suspects_text(found, PRINTED), *([detection_text(found)] if found.detections else [])]
+        said = headline(found)
     page = opened.directory.root / PAGE
     if out is None and page.exists():  # the page shows what was found here
         paths.append(write_report(opened))
     opened.directory.push(*paths)
     if not options.quiet:
-        print_tables([suspects_text(found, PRINTED), *([detection_text(found)] if found.detections else [])])
-        console().print(headline(found))
+        print_tables(tables)
+        console().print(said)
         console().print(f"see {', '.join(map(opened.directory.named, paths))}", soft_wrap=True)

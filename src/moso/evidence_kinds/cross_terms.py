@@ -25,10 +25,17 @@ Judges = Literal["one", "all"]
 
 @dataclass(frozen=True)
 class JudgedTerms:
-    """The terms of samples that one surrogate was not trained on, in the order of `positions`, step by step."""
+    """The terms of samples that one surrogate was not trained on, in the order of `positions`, step by step.
+
+    Attributes:
+        positions: Positions of the judged samples.
+        steps: The terms of each sampled step.
+        total_steps: Number of updates of the surrogate's training.
+    """
 
     positions: NDArray[np.int64]
     steps: Sequence[StepTerms]
+    total_steps: int
 
 
 def judged_positions(partitions: Sequence[NDArray[np.int64]], part: int, judges: Judges) -> NDArray[np.int64]:
@@ -103,7 +110,8 @@ class CrossTerms(EvidenceKind[Sequence[JudgedTerms]]):
             folder = self.path(given.home, part)
             steps = read_record(self.found(folder / "complete.json"))["steps"]
             terms = [read_terms(self.found(terms_path(folder, step))) for step in steps]
-            found.append(JudgedTerms(judged_positions(given.partitions, part, self.judges), terms))
+            judged = judged_positions(given.partitions, part, self.judges)
+            found.append(JudgedTerms(judged, terms, given.total_steps(part)))
         return found
 
     def price(self, settings: RunSettings) -> Price:

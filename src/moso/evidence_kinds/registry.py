@@ -19,13 +19,14 @@ from moso.evidence_kinds.subset_trainings import SUBSETS
 from moso.evidence_kinds.surrogate_outputs import SEEN, UNSEEN
 from moso.evidence_kinds.training_adjoint import ADJOINT
 from moso.evidence_kinds.training_dynamics import DYNAMICS
+from moso.evidence_kinds.unseen_losses import UNSEEN_LOSSES
 from moso.registry import Registry
 
 # In the order of measuring, the longest first: an embedding takes its own training.
 _OURS: tuple[EvidenceKind[object], ...] = (
     *(EMBEDDING, SUBSETS, INFLUENCES, RISK_INFLUENCES, FEATURES, PROBABILITIES, PREDICTIONS, ADJOINT),
     *(TERMS, CROSS_TERMS, CROSS_TERMS_ALL, ADAM_SIMILARITIES),
-    *(EARLY_ERRORS, EARLY_ANSWERS, EARLY_NORMS, FINAL, SEEN, UNSEEN, DYNAMICS, LABELS, NORMS),
+    *(EARLY_ERRORS, EARLY_ANSWERS, EARLY_NORMS, FINAL, SEEN, UNSEEN, UNSEEN_LOSSES, DYNAMICS, LABELS, NORMS),
 )
 _ORDER = {kind.name: number for number, kind in enumerate(_OURS)}
 KINDS: Registry[EvidenceKind[object]] = Registry("kind of evidence", EvidenceKind, "moso.evidence", _OURS)

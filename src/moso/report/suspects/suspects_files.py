@@ -19,25 +19,22 @@ from moso.analysis.wording import count_of, data_name
 from moso.evaluation.detection import Detection
 from moso.files import replacing, write_csv, write_table, write_text
 from moso.report.plots import png
-from moso.report.suspects.suspects_pictures import Look, looks, sheet
+from moso.report.suspects.suspects_pictures import Look, label_titles, looks, sheet
 from moso.report.suspects.suspects_tables import detection_text, suspects_table
 from moso.results.reading import Run
 from moso.version import __version__
 
-# Pictures up to this size are enlarged without smoothing, which would blur their few pixels.
-TINY = 48
-
 
 def write_suspects(run: Run, issues: LabelIssues, folder: Path) -> list[Path]:
     """Write all files about the suspects of a run and return their paths."""
-    seen, note = looks(run, issues)
+    seen, note = looks(run, issues.ids)
     table = suspects_table(issues)
     paths = [folder / name for name in ("suspects.csv", "suspects.parquet", "suspects.html")]
     rows = [row.values() for row in table.to_pylist()]
     write_csv(paths[0], table.column_names, rows)
     write_table(paths[1], table)
     write_text(paths[2], render(run, issues, seen, note))
-    figure = sheet(issues, seen)
+    figure = sheet(label_titles(issues), seen)
     if figure is not None:
         paths.append(folder / "suspects.png")
         with replacing(paths[-1]) as temporary:
@@ -55,8 +52,7 @@ def render(run: Run, issues: LabelIssues, seen: list[Look], note: str) -> str:
     text = (resources.files("moso.report.suspects") / "suspects.html.j2").read_text(encoding="utf-8")
     suspects = []
     for row, look in zip(suspects_table(issues).to_pylist(), seen, strict=True):
-        tiny = look.picture is not None and max(look.picture.size) <= TINY
-        suspects.append({"wrong": None, **row, "address": look.address, "tiny": tiny, "text": look.text})
+        suspects.append({"wrong": None, **row, "address": look.address, "tiny": look.is_tiny, "text": look.text})
     return environment.from_string(text).render(
         name=data_name(run.configuration.dataset),
         headline=headline(issues),

@@ -13,6 +13,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 from small_experiments import GRID, SETTINGS, SMALL_ARM, small
 
+from moso import code_trust
 from moso.configuration import Configuration
 from moso.data import open_dataset
 from moso.experiments import pipeline, provenance
@@ -97,6 +98,16 @@ def test_other_experiments_take_finished_cells_over(finished, tmp_path, monkeypa
     outcome = reproduce([small(name="class-wise")], asked(tmp_path))
     assert (outcome.new, outcome.finished) == (0, 6)
     assert values(tmp_path / "results/class-wise.jsonl") == values(finished / "results/figure-1a.jsonl")
+
+
+def test_networks_that_a_declaration_names_are_not_taken_for_a_stranger_s(tmp_path):
+    """The run's file names them again; who asks for the experiment has asked for its networks."""
+    network = "moso.experiments.networks:resnet8"
+    arm = replace(SMALL_ARM, settings={**SMALL_ARM.settings, "model": network}, contenders=(Contender("moso-rank"),))
+    first = reproduce([small(arm)], asked(tmp_path, only=("seed=0",)))
+    code_trust._allowed.discard(network)  # as in a process that begins anew
+    (tmp_path / "results/figure-1a.jsonl").unlink()
+    assert reproduce([small(arm)], asked(tmp_path, only=("seed=0",))).finished == first.finished
 
 
 def test_lines_of_other_programs_in_the_folder_of_tables_are_left_alone(finished, tmp_path):

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from moso import errors
 from moso.analysis.costs import method_costs
+from moso.code_trust import allow_code
 from moso.configuration import Configuration
-from moso.configuration.network_settings import GIVEN_FEATURES
+from moso.configuration.network_settings import GIVEN_FEATURES, network_names
 from moso.configuration.resolved_method import ResolvedMethod
 from moso.evaluation.detection import detection
 from moso.evaluation.label_suspects import suspicion
@@ -141,6 +142,8 @@ def open_job(data: str, configuration: Configuration, root: Path, out: Path, run
     if configuration.embed:
         features = find_data(configuration.embed.removeprefix(GIVEN_FEATURES), root, out)
         here = here.model_copy(update={"embed": features.dataset})
+    # A declaration names its networks, and what it says is code of this package, whatever a run's file says again.
+    allow_code(network_names(configuration.model_dump()))
     job = Job.open(out / directory_name(data, configuration), here, runtime)
     held_out = 0 if job.data.validation is None else len(job.data.validation)
     place, sizes = place_of(data), (len(job.data.train) + held_out, 0 if job.data.test is None else len(job.data.test))

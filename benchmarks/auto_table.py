@@ -1,8 +1,8 @@
 """`auto` against random selection: one table over data sets, noise and ratios, paired by seed.
 
 Every cell is one run directory (a data set, clean or with a share of labels drawn at random, one ratio), so that a
-killed table goes on where it was; cells that are complete are read. The table and its rows are written after every
-cell.
+killed table goes on where it was; cells that are complete are read. The table (in its page) and its rows are written
+after every cell.
 
     python -m benchmarks.auto_table --data digits --data features:FEATURES --data text:TREC --out runs/auto-table
     python -m benchmarks.auto_table --data "human=features:FEATURES --labels HUMAN.npz:noisy_label" --noise 0
@@ -28,6 +28,7 @@ from moso.run.job import Job
 from moso.run.stages import begin, compare
 
 DOCS = Path(__file__).parent.parent / "docs" / "results"
+BEGIN, END = "<!-- made by benchmarks.auto_table -->", "<!-- end of what benchmarks.auto_table made -->"
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,13 @@ def summary(rows: list[dict[str, object]]) -> str:
     )
 
 
+def publish(page: Path, rows: list[dict[str, object]]) -> None:
+    """Write the table into its page, between the two marks; the words around it are a reading of it, by people."""
+    words = page.read_text(encoding="utf-8") if page.exists() else f"{BEGIN}\n{END}\n"
+    before, _, rest = words.partition(BEGIN)
+    write_text(page, f"{before}{BEGIN}\n\n{table(rows)}\n{END}{rest.partition(END)[2]}")
+
+
 def cells_of(given: argparse.Namespace) -> Iterator[Cell]:
     """Yield the cells in the order of doing: the high ratios first."""
     for ratio in sorted(given.ratio, reverse=True):
@@ -193,7 +201,7 @@ def main() -> None:
         rows[cell.name, cell.noise, cell.ratio] = row_of(cell, job, methods)
         ordered = [rows[key] for key in sorted(rows)]
         write_json(given.page, ordered)
-        write_text(given.page.with_suffix(".txt"), table(ordered))
+        publish(given.page.with_suffix(".md"), ordered)
         print(table(ordered))
 
 

@@ -74,7 +74,11 @@ _DIFFICULTY = (
     _of_score("least-confidence", "difficulty", "clean labels, a network that fits its data, little removed"),
     _of_score("margin", "difficulty", "clean labels, a network that fits its data, little removed"),
     _of_score("aum", "difficulty", "wrong labels, to find or to remove them; up to half of the data removed"),
-    _of_score("dyn-unc", "difficulty", "up to half of the data removed, with or without wrong labels, training of 10 epochs or more"),
+    _of_score(
+        "dyn-unc",
+        "difficulty",
+        "up to half of the data removed, with or without wrong labels, training of 10 epochs or more",
+    ),
     _of_score("tdds", "difficulty", "clean labels, training of 10 epochs or more"),
     _of_score(
         "memorization",
@@ -220,7 +224,7 @@ _OPTIMISATION = (
         "one step of training on what is kept reduces the loss of the data most",
         source="Killamsetty et al., AAAI 2021; with the training loss, last layer, at the end of training",
         family="optimisation",
-        when="to compare; chosen once, at the end of training, it is at best level with random selection on our features",
+        when="to compare: chosen once, at the end of training, it is at best level with random selection on features",
     ),
     Method(
         "badge",

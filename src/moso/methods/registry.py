@@ -73,8 +73,12 @@ _DIFFICULTY = (
     _of_score("entropy", "difficulty", "clean labels, a network that fits its data, little removed"),
     _of_score("least-confidence", "difficulty", "clean labels, a network that fits its data, little removed"),
     _of_score("margin", "difficulty", "clean labels, a network that fits its data, little removed"),
-    _of_score("aum", "difficulty", "wrong labels: to find them, or to remove them"),
-    _of_score("dyn-unc", "difficulty", "clean labels, some of the data removed, training of 10 epochs or more"),
+    _of_score("aum", "difficulty", "wrong labels, to find or to remove them; up to half of the data removed"),
+    _of_score(
+        "dyn-unc",
+        "difficulty",
+        "up to half of the data removed, with or without wrong labels, training of 10 epochs or more",
+    ),
     _of_score("tdds", "difficulty", "clean labels, training of 10 epochs or more"),
     _of_score(
         "memorization",
@@ -91,7 +95,7 @@ _DIFFICULTY = (
         {"cut": 0.3, "strata": 50},
         "Zheng et al., ICLR 2023, Algorithm 1; the cut is their example, searched for each data set",
         "difficulty",
-        "most of the data removed, with or without wrong labels",
+        "some or most of the data removed, with or without wrong labels",
     ),
     Method(
         "bws",
@@ -159,7 +163,7 @@ _COVERAGE = (
         "every sample of a class similar to a kept one, by greedy submodular cover",
         source="Wei, Iyer & Bilmes, ICML 2015",
         family="coverage",
-        when="features, clean data, most of it removed",
+        when="clean features, rare kinds of samples that must stay",
     ),
     Method(
         "graph-cut",
@@ -168,7 +172,7 @@ _COVERAGE = (
         "samples similar to their whole class and not to each other",
         source="Wei, Iyer & Bilmes, ICML 2015",
         family="coverage",
-        when="features, representative samples without repeats",
+        when="wrong labels and features alone; representative samples without repeats",
     ),
     Method(
         "semdedup",
@@ -202,7 +206,7 @@ _OPTIMISATION = (
         "every sample of a class near a kept one in gradient; weighted by how many are",
         source="Mirzasoleiman et al., ICML 2020; per class, last layer, at the end of training",
         family="optimisation",
-        when="clean labels, a training that can weigh samples",
+        when="clean labels, up to half of the data removed, a training that can weigh samples",
     ),
     Method(
         "gradmatch",
@@ -211,7 +215,7 @@ _OPTIMISATION = (
         "weighted gradients that add up to the gradient of their class",
         source="Killamsetty et al., GRAD-MATCH, ICML 2021; per class, last layer, at the end of training",
         family="optimisation",
-        when="most removed, clean or wrong labels, a training that can weigh samples and is long enough",
+        when="up to half of the data removed, or wrong labels; a long training that can weigh samples",
     ),
     Method(
         "glister",
@@ -220,7 +224,7 @@ _OPTIMISATION = (
         "one step of training on what is kept reduces the loss of the data most",
         source="Killamsetty et al., AAAI 2021; with the training loss, last layer, at the end of training",
         family="optimisation",
-        when="to compare; chosen once, at the end of training, it is below random selection on our features",
+        when="to compare: chosen once, at the end of training, it is at best level with random selection on features",
     ),
     Method(
         "badge",

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moso import errors
+from moso.selection.mapped_pages import MappedPages
 
 Rows = NDArray[np.float32]
 CHUNK = 16_384
@@ -39,6 +40,7 @@ class Features:
         array: A numeric matrix; may be a memory map.
         rows: Rows of `array` that the view shows, in order; None means all.
         unit: Whether rows are scaled to norm 1 when they are read.
+        pages: Pages of the memory map, shared by views of the same array.
 
     Raises:
         ShapeMismatch: `array` is not a numeric matrix.
@@ -51,7 +53,13 @@ class Features:
         (2, 2)
     """
 
-    def __init__(self, array: object, rows: NDArray[np.int64] | None = None, unit: bool = False) -> None:
+    def __init__(
+        self,
+        array: object,
+        rows: NDArray[np.int64] | None = None,
+        unit: bool = False,
+        pages: MappedPages | None = None,
+    ) -> None:
         self._array = np.asarray(array)
         self._unit = unit
         if self._array.ndim != 2 or self._array.dtype.kind not in "fiu":
@@ -60,6 +68,7 @@ class Features:
             )
         # None means all rows in their order: these are read as slices, without an index array as long as the data.
         self._rows = rows
+        self._pages = pages or MappedPages(self._array)
 
     def __len__(self) -> int:
         return len(self._array) if self._rows is None else len(self._rows)
@@ -71,11 +80,12 @@ class Features:
 
     def subset(self, positions: NDArray[np.int64]) -> "Features":
         """Return a view of the rows at these positions; nothing is read yet."""
-        return Features(self._array, positions if self._rows is None else self._rows[positions], self._unit)
+        own = positions if self._rows is None else self._rows[positions]
+        return Features(self._array, own, self._unit, self._pages)
 
     def scaled(self) -> "Features":
         """Return a view whose rows are scaled to norm 1; rows of zeros stay."""
-        return Features(self._array, self._rows, unit=True)
+        return Features(self._array, self._rows, unit=True, pages=self._pages)
 
     def take(self, positions: NDArray[np.int64]) -> Rows:
         """Read the rows at these positions as float32, shape ``[positions, dimension]``."""
@@ -89,6 +99,7 @@ class Features:
             yield start, self._read(where)
 
     def _read(self, where: slice | NDArray[np.int64]) -> Rows:
+        self._pages.read(where.stop - where.start if isinstance(where, slice) else len(where))
         with np.errstate(over="ignore"):  # too large for float32 becomes infinite, which `check_finite` refuses
             rows = np.ascontiguousarray(self._array[where], np.float32)
         return unit_rows(rows) if self._unit else rows

@@ -170,12 +170,12 @@ def _explore(found: dict[str, Any]) -> str:
         [
             "## Explore with many clients\n",
             fill(
-                f"`python -m benchmarks.explore_load` ([explore.json](explore.json)): {found['clients']} clients at once "
-                f"ask `moso explore` of a run over {found['samples']:,} samples for {found['requests']:,} things, "
+                f"`python -m benchmarks.explore_load` ([explore.json](explore.json)): {found['clients']} clients at "
+                f"once ask `moso explore` of a run over {found['samples']:,} samples for {found['requests']:,} things, "
                 f"{found['gigabytes']} GB in all; {found['errors']} errors. The server was ready after "
                 f"{found['opened_seconds']} s with {memory['opened']} MB, held {memory['after_rounds'][0]}, "
-                f"{memory['after_rounds'][1]} and {memory['after_rounds'][2]} MB after three rounds of the same load, and "
-                f"{memory['peak']} MB at most. Two cores with other work (load {load[0]} before, {load[1]} after); "
+                f"{memory['after_rounds'][1]} and {memory['after_rounds'][2]} MB after three rounds of the same load, "
+                f"and {memory['peak']} MB at most. Two cores with other work (load {load[0]} before, {load[1]} after); "
                 "latencies in milliseconds.",
                 120,
             ),

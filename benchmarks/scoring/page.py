@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from benchmarks.scoring.compare import WRONG
@@ -55,6 +56,8 @@ def write_page(folder: Path) -> Path:
         parts.append(growth_section(json.loads(growth.read_text()), folder))
     if (folder / "loading.json").exists():
         parts.append("## Loading\n\n[loading.json](loading.json): what loading and augmentation take of an epoch.\n")
+    if (folder / "explore.json").exists():
+        parts.append(_explore(json.loads((folder / "explore.json").read_text(encoding="utf-8"))))
     if (folder / "zoo.json").exists():
         parts.append(
             "## The zoo\n\n[zoo.md](zoo.md): small networks of all kinds, each beside `vmap(grad)` and a loop.\n"
@@ -153,4 +156,34 @@ def machine_sentence(machine: dict[str, Any]) -> str:
     return (
         f"({machine['processor']}, {machine['threads']} threads on {machine['cores']} cores, {machine['gigabytes']} "
         f"GB, torch {machine['torch']}, load {machine['load_at_start'][0]} at start.)"
+    )
+
+
+def _explore(found: dict[str, Any]) -> str:
+    """Return the section about `moso explore` with many clients, from `benchmarks.explore_load`."""
+    memory, load = found["server_megabytes"], found["machine"]["load_before_and_after"]
+    rows = {**found["latency_ms"], "all": found["all_latency_ms"]}
+    table = [
+        f"| {name} | {one['requests']:,} | {one['median']} | {one['p95']} | {one['worst']} |"
+        for name, one in rows.items()
+    ]
+    return "\n".join(
+        [
+            "## Explore with many clients\n",
+            fill(
+                f"`python -m benchmarks.explore_load` ([explore.json](explore.json)): {found['clients']} clients at "
+                f"once ask `moso explore` of a run over {found['samples']:,} samples for {found['requests']:,} things, "
+                f"{found['gigabytes']} GB in all; {found['errors']} errors. The server was ready after "
+                f"{found['opened_seconds']} s with {memory['opened']} MB, held {memory['after_rounds'][0]}, "
+                f"{memory['after_rounds'][1]} and {memory['after_rounds'][2]} MB after three rounds of the same load, "
+                f"and {memory['peak']} MB at most. Two cores with other work (load {load[0]} before, {load[1]} after); "
+                "latencies in milliseconds.",
+                120,
+            ),
+            "",
+            "| request | requests | median | 95 % | worst |",
+            "| --- | ---: | ---: | ---: | ---: |",
+            *table,
+            "",
+        ]
     )

@@ -7,6 +7,9 @@ Arithmetic over whole columns works block by block.
 
 import os
 import tempfile
+import tokenize
+import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -23,6 +26,11 @@ _PAGED = os.name != "nt"
 Number = TypeVar("Number", bound=np.generic)
 # An array whose numbers may be of any type.
 Array = NDArray[Any]
+# What NumPy raises for damaged npy and npz files: it parses headers as Python, and archives as streams.
+ARRAY_ERRORS = (
+    *(OSError, ValueError, EOFError, OverflowError, MemoryError, TypeError, KeyError, AttributeError, RecursionError),
+    *(SyntaxError, tokenize.TokenError, zipfile.BadZipFile, zlib.error, NotImplementedError),
+)
 
 
 def cache_folder() -> Path:

@@ -13,7 +13,6 @@ import json
 import os
 import re
 import shutil
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,7 +26,7 @@ from numpy.typing import ArrayLike
 
 from moso import errors
 from moso.checksums import FIELD, TRAILER, check, damaged, seal
-from moso.columns import Array
+from moso.columns import ARRAY_ERRORS, Array
 from moso.processes import process_start, this_machine
 
 TEMPORARY = ".moso-tmp"
@@ -264,7 +263,9 @@ def read_arrays(path: Path) -> dict[str, Array]:
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
-    except (ValueError, EOFError, AttributeError, KeyError, NotImplementedError, zipfile.BadZipFile) as problem:
+    except ARRAY_ERRORS as problem:
+        if isinstance(problem, OSError) and problem.errno is not None:
+            raise
         raise damaged(path, f"it does not hold arrays: {problem}") from problem
 
 

@@ -18,6 +18,8 @@ from moso.data.labels import read_labels
 from moso.data.samples import StoredSamples
 from moso.data.sources.plain_pickle import read_plain_pickle
 from moso.errors import MosoError
+from moso.evidence import arrays
+from moso.evidence_kinds.given_embedding import read_embedding
 from moso.run.imported_scores import read_imported_list, read_imported_scores
 from refusals import refusal
 
@@ -50,6 +52,7 @@ def test_flags(refused, flags):
     [
         *("ratios = [[0.4]]", "settings = 3", "ratios = []", "methods = []", "partitions = true", "seeds = true"),
         *("seeds = 9223372036854775807", "seed = 1e400", "ratios = [0.4, 0.4]", 'methods = ["moso", "moso"]'),
+        *("match = [[]]", "match = [3]", "also_match = [[]]", "methods = 3", "baselines = [{}]", "methods = [3]"),
         *('selectors = [""]', "model = 3", "model = true", "memory_limit = inf", "ratios = {a = 1}", "resize = true"),
         *(
             f"ratios = {'[' * 3000}{']' * 3000}",
@@ -82,6 +85,36 @@ def test_label_arrays(tmp_path, shape):
     with pytest.raises(MosoError) as caught:
         read_labels(str(array_file(tmp_path / "labels.npy", shape, content)), 4, ["a", "b"])
     assert "labels.npy" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        *(
+            "'descr': '<i8', 'fortran_order': False, 'shape': (), }",
+            "{'descr': '<i8', 'shape': (4,)",
+            "{'descr': '''<i8",
+        ),
+        *("{" * 500, "[" * 5000, "{'descr': [[]], 'fortran_order': 0, 'shape': (4,)}", "\0", "{[]: 1}", " \n  x\n y"),
+    ],
+)
+def test_headers_of_arrays_that_are_no_headers(tmp_path, header):
+    """NumPy parses headers as Python, and what it raises is what Python's parser raises."""
+    text = header.encode().ljust(118) + b"\n"
+    for name in ("labels.npy", "scores.npy", "train.npy"):
+        (tmp_path / name).write_bytes(b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + bytes(32))
+    np.save(tmp_path / "train_labels.npy", np.arange(4) % 2)
+    for read in (
+        lambda: read_labels(str(tmp_path / "labels.npy"), 4, ["a", "b"]),
+        lambda: read_imported_scores(tmp_path / "scores.npy", samples()),
+        lambda: read_imported_list(tmp_path / "scores.npy", samples()),
+        lambda: open_dataset(f"features:{tmp_path}"),
+        lambda: read_embedding(tmp_path / "train.npy", samples().ids),
+    ):
+        with refusal("file-unreadable"):
+            read()
+    with refusal("file-damaged", tmp_path / "train.npy"):
+        arrays.read(tmp_path / "train.npy")
 
 
 def samples(count=4):

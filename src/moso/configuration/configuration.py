@@ -131,6 +131,8 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
             values[stage] = start.changed(**changes)
         if named is not None:
             values.setdefault("match", named.match)
+        for name in ("match", "also_match", "methods", "baselines"):
+            _check_texts(name, values.get(name, ""))
         if isinstance(values.get("match"), list | tuple):
             values["match"], *others = dict.fromkeys(values["match"])
             values["also_match"] = (*values.get("also_match", ()), *others)
@@ -384,6 +386,18 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
     def all_seeds(self) -> list[int]:
         """Return the seeds of this run."""
         return list(range(self.seed, self.seed + self.seeds))
+
+
+def _check_texts(name: str, given: object) -> None:
+    """Refuse what is neither a name nor a list of names, before anything looks into it.
+
+    Raises:
+        SettingInvalid: The value is of another type.
+    """
+    if not isinstance(given, str) and not (
+        isinstance(given, list | tuple) and all(isinstance(one, str) for one in given)
+    ):
+        raise errors.SettingInvalid(f"{name} = {str(given)[:100]}: give a name, or a list of names")
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -22,7 +22,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from moso import errors
-from moso.columns import Array
+from moso.columns import ARRAY_ERRORS, Array
 from moso.data.user_files import read_npy, read_parquet
 from moso.errors import MosoError
 from moso.files import plain_cell
@@ -147,7 +147,7 @@ def _read(file: Path, key: str | None, classes: Sequence[str]) -> tuple[Array, A
             table = _read_text(file, key, classes)
         else:
             raise errors.FileUnreadable(f"label file {file} is none of npz, npy, csv, tsv, txt, parquet")
-    except (OSError, ValueError, EOFError, csv.Error, zipfile.BadZipFile, pa.ArrowException) as problem:
+    except (OSError, ValueError, csv.Error, pa.ArrowException) as problem:
         # An array of Python objects would have to be unpickled, which numpy refuses with a ValueError.
         raise errors.FileUnreadable(f"label file {file} cannot be read: {problem}") from problem
     values = table[_choose(file, [name for name in table if name != "id"], key, "column")]
@@ -164,9 +164,14 @@ def _read_numpy(file: Path, key: str | None) -> Array:
         return np.array(read_npy(file, "labels"))
     if not zipfile.is_zipfile(file):
         raise errors.FileUnreadable(f"label file {file} is no archive of arrays, which .npz stands for")
-    with file.open("rb") as stream, np.load(stream, allow_pickle=False) as loaded:
-        array: Array = loaded[_choose(file, list(loaded.files), key, "array")]
-        return array
+    try:
+        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as loaded:
+            array: Array = loaded[_choose(file, list(loaded.files), key, "array")]
+            return array
+    except MosoError:
+        raise
+    except ARRAY_ERRORS as problem:
+        raise errors.FileUnreadable(f"label file {file} cannot be read: {problem}") from problem
 
 
 def _read_text(file: Path, key: str | None, classes: Sequence[str]) -> _Table:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from moso import errors
-from moso.columns import Array
+from moso.columns import ARRAY_ERRORS, Array
 
 
 class Walk:
@@ -162,7 +162,7 @@ def read_npy(path: Path, what: str) -> Array:
     check_regular(path)
     try:
         found = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError, OverflowError, MemoryError) as problem:
+    except ARRAY_ERRORS as problem:
         raise errors.FileUnreadable(f"{path} cannot be read as {what}: {problem}") from problem
     if not isinstance(found, np.ndarray):
         found.close()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from moso.checksums import TRAILER, blank, check, damaged
-from moso.columns import Array
+from moso.columns import ARRAY_ERRORS, Array
 from moso.files import replacing
 
 _BLOCK = 1 << 22
@@ -82,7 +82,9 @@ def read(path: Path, writable: bool = False) -> MemoryMap:
     known = check(path, once=True)
     try:
         found: MemoryMap = np.load(path, mmap_mode="r+" if writable else "r", allow_pickle=False)
-    except (ValueError, EOFError) as problem:
+    except ARRAY_ERRORS as problem:
+        if isinstance(problem, OSError) and problem.errno is not None:
+            raise
         raise damaged(path, f"it is not a readable array: {problem}") from problem
     if not known and not writable and _behind(path, found) not in (b"", TRAILER):
         raise damaged(path, "there is something else behind its array, where a checksum was")

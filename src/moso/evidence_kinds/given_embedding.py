@@ -17,6 +17,7 @@ from torch import nn
 
 from moso import errors
 from moso.columns import Array
+from moso.data.user_files import read_npy
 from moso.data.views import View
 from moso.models.compat import import_timm
 from moso.training.self_supervised import features_of, without_classifier
@@ -48,10 +49,10 @@ def read_embedding(path: Path | str, ids: pa.Array) -> Array:
     path = Path(path)
     if path.suffix not in (".npy", ".parquet"):
         raise errors.FileUnreadable(f"{path} is neither .npy nor .parquet; features are read from those")
+    if not path.exists():
+        raise errors.FileMissing(f"there is no file {path} with features")
     try:
-        found = np.load(path, mmap_mode="r", allow_pickle=False) if path.suffix == ".npy" else _table(path, ids)
-    except FileNotFoundError as problem:
-        raise errors.FileMissing(f"there is no file {path} with features") from problem
+        found = read_npy(path, "features") if path.suffix == ".npy" else _table(path, ids)
     except (ValueError, OSError, pa.ArrowInvalid) as problem:
         raise errors.FileUnreadable(f"{path} holds no features that can be read: {problem}") from problem
     if found.ndim != 2 or found.dtype.kind not in "fiu":

@@ -152,13 +152,9 @@ def read_array(file: Path) -> NDArray[Any]:
         ShapeMismatch: The array is not one row per sample.
         DataEmpty: The array is empty.
     """
-    try:
-        inputs = np.load(file, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as problem:
-        raise errors.FileUnreadable(f"{file} is not a readable array: {problem}") from problem
-    if not isinstance(inputs, np.ndarray) or inputs.dtype not in _TYPES:
-        kind = inputs.dtype if isinstance(inputs, np.ndarray) else "several arrays"
-        raise errors.WrongType(f"{file} holds {kind}; features are float16 or float32")
+    inputs = read_npy(file, "features")
+    if inputs.dtype not in _TYPES:
+        raise errors.WrongType(f"{file} holds {inputs.dtype}; features are float16 or float32")
     if inputs.ndim != 2:
         raise errors.ShapeMismatch(f"{file} is of shape {inputs.shape}; features are [samples, width]")
     if inputs.size == 0:

@@ -30,8 +30,8 @@ from moso.results.reading import Run
 LARGEST_PICTURE = 1024
 # Size of the cache of encoded pictures.
 _REMEMBERED = 4096
-# Columns and neighbours that are computed at the same time; more requests wait, because each takes memory of its own.
-_AT_ONCE = 4
+# Whole columns, and searches for neighbours, at the same time; others wait, because each takes memory of its own.
+_COLUMNS_AT_ONCE, _SEARCHES_AT_ONCE = 4, 2
 # Digits of a number, and questions of a query, beyond which a request is none of the page.
 _DIGITS, _QUESTIONS = 16, 16
 _ICON = (
@@ -124,7 +124,8 @@ class Resources:
             "nearest": self.nearest,
         }
         self.picture = lru_cache(_REMEMBERED)(self._picture)
-        self._turns = threading.BoundedSemaphore(_AT_ONCE)
+        self._columns = threading.BoundedSemaphore(_COLUMNS_AT_ONCE)
+        self._searches = threading.BoundedSemaphore(_SEARCHES_AT_ONCE)
 
     def find(self, path: str, asked: dict[str, str]) -> Reply | None:
         """Return the reply for a path below the page's URL; None if there is no such resource."""
@@ -150,9 +151,9 @@ class Resources:
     def column(self, name: str, asked: dict[str, str]) -> Reply:
         """Return a column's bytes, or the values of one sample as float32."""
         column = self.content.columns[name]
-        with self._turns:
-            if "sample" in asked:
-                return "application/octet-stream", column.at(self.position(asked["sample"])).astype("<f4").tobytes()
+        if "sample" in asked:
+            return "application/octet-stream", column.at(self.position(asked["sample"])).astype("<f4").tobytes()
+        with self._columns:
             return "application/octet-stream", column.content()
 
     def _picture(self, position: int, pixels: int) -> Reply:
@@ -184,7 +185,7 @@ class Resources:
         """Return the positions of the nearest samples as uint32, nearest first."""
         nearest = self.content.columns["features"].nearest
         assert nearest is not None
-        with self._turns:
+        with self._searches:
             found = nearest(self.position(rest), number(asked, "count", 64))
         return "application/octet-stream", found.astype("<u4").tobytes()
 

@@ -134,8 +134,8 @@ def growth_section(result: dict[str, Any], folder: Path) -> str:
             f"Cost goes with the power {axis['exponent']:.2f}, memory with {axis['memory_exponent']:.2f}; "
             f"everything else is held ({setting}).",
             "",
-            f"| {axis['title']} | seconds | ms per sample and step | against the smallest | training epochs | "
-            "peak MB |",
+            f"| {axis['title']} | seconds | ms per sample and step | against the smallest | training epochs "
+            "| peak MB |",
             "| --- | --- | --- | --- | --- | --- |",
         ]
         for row in axis["rows"]:

@@ -1,6 +1,6 @@
 """The double loop over single samples, which is how the authors' code works.
 
-One pass adds up the gradients of all samples, a second takes each sample's product with them, both sample by sample.
+One pass adds up the gradients of all samples, a second takes each sample's product with them, one sample at a time.
 """
 
 import numpy as np

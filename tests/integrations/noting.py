@@ -46,3 +46,27 @@ def check_points(trajectory, updates: list[Update], steps=None, prefix: str = ""
 
 def loader() -> torch.utils.data.DataLoader:
     return torch.utils.data.DataLoader(DATA, batch_size=BATCH)
+
+
+def copied_moments(network, optimizer):
+    """Both moments of Adam and the number of its updates, by parameter name, copied from the optimiser's state."""
+    found = {}
+    for name, parameter in network.named_parameters():
+        state = optimizer.state.get(parameter)
+        if state:
+            found[name] = (state["exp_avg"].clone(), state["exp_avg_sq"].clone(), int(state["step"]))
+    return found
+
+
+def check_moments(trajectory, network, after):
+    """The stored moments are to the bit those that the optimiser had after the update of the step."""
+    assert len(trajectory) > 1
+    for point in trajectory:
+        moments = point.moments_for(network)
+        expected = after[point.step]
+        assert moments.rules.keys() == expected.keys()
+        assert expected
+        for name, (first, second, count) in expected.items():
+            assert torch.equal(moments.first[name], first)
+            assert torch.equal(moments.second[name], second)
+            assert moments.rules[name].count == count == point.step

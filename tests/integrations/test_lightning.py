@@ -8,7 +8,14 @@ from torch import nn
 import moso
 from moso.errors import MosoError
 from tests.evidence.loops import DATA, EPOCHS, SETTINGS, TOLERANCE, Network, Setting, check_same, plain_loop
-from tests.integrations.noting import check_points, loader, noting, noting_optimizer
+from tests.integrations.noting import (
+    check_moments,
+    check_points,
+    copied_moments,
+    loader,
+    noting,
+    noting_optimizer,
+)
 
 lightning = pytest.importorskip("lightning")
 from moso.integrations.lightning import MosoCallback  # noqa: E402
@@ -159,3 +166,29 @@ def test_a_second_training_does_not_mix_with_the_first(tmp_path):
     with pytest.raises(MosoError) as caught:
         fit(Module(Setting()), MosoCallback(tmp_path, network="net"))
     assert caught.value.code == "output-exists"
+
+
+class AdamModule(Module):
+    def configure_optimizers(self):
+        self.noted = torch.optim.AdamW(self.net.parameters(), lr=0.01, betas=(0.8, 0.95))
+        return self.noted
+
+
+class NotedMoments(lightning.Callback):
+    """The optimiser's moments after every update, by parameter name."""
+
+    def __init__(self):
+        self.after = {}
+
+    def on_train_batch_end(self, trainer, module, *_):
+        self.after[trainer.global_step] = copied_moments(module.net, module.noted)
+
+
+def test_moments_are_those_of_the_optimiser_at_that_step_and_scores_use_them(tmp_path):
+    record, noted = MosoCallback(tmp_path, network="net", samples=4, moments=True), NotedMoments()
+    module = AdamModule(Setting())
+    fit(module, record, noted)
+    check_moments(record.trajectory, module.net, noted.after)
+    aware = moso.score(module.net, DATA, record.trajectory, optimizer_aware=True)
+    assert np.isfinite(aware).all()
+    assert not np.allclose(aware, moso.score(module.net, DATA, record.trajectory), rtol=0.01)

@@ -22,7 +22,7 @@ from tests.evidence.loops import (
     plain_loop,
     rates_of,
 )
-from tests.integrations.noting import check_points, noting_optimizer
+from tests.integrations.noting import check_moments, check_points, copied_moments, noting_optimizer
 
 transformers = pytest.importorskip("transformers")
 from moso.integrations.head_losses import head_loss  # noqa: E402
@@ -359,3 +359,31 @@ def test_a_dataset_of_texts_with_transformers_own_collator(tmp_path):
     batches = [collator([{name: row[name] for name in ("input_ids", "attention_mask", "label")}]) for row in table]
     expected = by_single_gradients(model, batches, callback.trajectory)
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5 * np.abs(expected).max())
+
+
+class NotedMoments(transformers.TrainerCallback):
+    """The optimiser's moments after every update, by parameter name."""
+
+    def __init__(self):
+        self.after = {}
+
+    def on_optimizer_step(self, args, state, control, model=None, optimizer=None, **_):
+        inner = getattr(optimizer, "optimizer", optimizer)  # accelerate wraps it
+        self.after[state.global_step + 1] = copied_moments(model, inner)
+
+
+def test_moments_are_those_of_the_trainers_adamw_at_that_step_and_scores_use_them(tmp_path):
+    callback, noted = MosoCallback(tmp_path / "trajectory", samples=3, moments=True), NotedMoments()
+    trainer = text_trainer(tmp_path, callback)
+    trainer.add_callback(noted)
+    trainer.train()
+    check_moments(callback.trajectory, trainer.model, noted.after)
+    aware = score(trainer, callback.trajectory, optimizer_aware=True)
+    assert np.isfinite(aware).all()
+    assert not np.allclose(aware, score(trainer, callback.trajectory), rtol=0.01)
+    plain = MosoCallback(tmp_path / "without", samples=3)
+    again = text_trainer(tmp_path, plain)
+    again.train()
+    with pytest.raises(MosoError) as caught:
+        score(again, plain.trajectory, optimizer_aware=True)
+    assert caught.value.code == "trajectory-incomplete"

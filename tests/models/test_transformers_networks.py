@@ -211,3 +211,22 @@ def test_a_weight_that_the_head_lacks_is_refused(tmp_path):
     model.save_pretrained(tmp_path / "headless")
     with refusal("weights-mismatch", "lm_head.weight"):
         network(f"hf:{tmp_path / 'headless'}")
+
+
+def test_a_model_in_the_hubs_cache_is_found_by_name(tmp_path, monkeypatch):
+    """The cache is laid out as huggingface_hub does: a reference to a commit, and its snapshot."""
+    from huggingface_hub import constants
+    from huggingface_hub.file_download import repo_folder_name
+
+    made = network(written_config(tmp_path / "config", "gpt2"))
+    place = tmp_path / "hub" / repo_folder_name(repo_id="somebody/tiny", repo_type="model")
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    made.network.save_pretrained(place / "snapshots" / commit)
+    (place / "refs").mkdir()
+    (place / "refs" / "main").write_text(commit)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    found = network("hf:somebody/tiny")
+    ids, _ = rows(2)
+    assert torch.equal(made.eval()(ids), found.eval()(ids))
+    with refusal("file-missing", "somebody/other"):
+        network("hf:somebody/other")

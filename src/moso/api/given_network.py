@@ -13,6 +13,7 @@ from moso import errors
 from moso.data.views import View
 from moso.errors import MosoError
 from moso.evidence.network_names import as_network
+from moso.evidence.recordable import check_not_quantised
 from moso.gradients import Loss, evaluation_mode, to_device
 from moso.randomness import seeded
 
@@ -91,14 +92,19 @@ def check_network(model: nn.Module) -> None:
     """Refuse networks that cannot be trained or scored as they are.
 
     Raises:
-        ModelUnsuitable: Nothing in it is trainable, or its parameters are in half precision or not initialised.
+        ModelUnsuitable: Nothing in it is trainable, what is trainable is in half precision, or parameters are quantised
+            or not initialised.
     """
     if any(isinstance(one, nn.parameter.UninitializedParameter) for one in model.parameters()):
         raise errors.ModelUnsuitable("the network has lazy layers without shapes yet; call it once with some inputs")
-    half = [name for name, one in model.named_parameters() if one.dtype in (torch.float16, torch.bfloat16)]
+    check_not_quantised(model)
+    # A frozen base may be in half precision: the gradients of what moves over it are in float32.
+    trained = [(name, one) for name, one in model.named_parameters() if one.requires_grad]
+    half = [name for name, one in trained if one.dtype in (torch.float16, torch.bfloat16)]
     if half:
         raise errors.ModelUnsuitable(
-            f"parameter {half[0]} is in half precision, in which scores drown in rounding; give model.float()"
+            f"parameter {half[0]} is trained in half precision, in which scores drown in rounding; give model.float(), "
+            "or a frozen base in half precision under adapters in float32"
         )
-    if not any(one.requires_grad for one in model.parameters()):
+    if not trained:
         raise errors.ModelUnsuitable("the network has no trainable parameter; set requires_grad on those to train")

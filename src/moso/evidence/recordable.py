@@ -9,6 +9,30 @@ from moso import errors
 from moso.evidence.network_names import as_network
 from moso.evidence.updates import parameters_of
 
+_QUANTISERS = ("bitsandbytes", "torchao", "hqq", "optimum")
+
+
+def check_not_quantised(network: nn.Module) -> None:
+    """Refuse networks with quantised parameters, whose kernels take no other weights and no exact derivatives.
+
+    Scoring calls a network with the weights of a time step in the place of its own; kernels of quantised layers read
+    scales that hang on the parameter object itself. (Tried: bitsandbytes 0.50 and torchao 0.18; docs/language-models.md
+    says how each of them fails.)
+
+    Raises:
+        ModelUnsuitable: With the first such parameter, and what to do.
+    """
+    for name, parameter in network.named_parameters():
+        # `type(.data)`, too, because torchao puts a tensor of its own into a plain parameter.
+        for kind in (type(parameter), type(parameter.data)):
+            package = kind.__module__.partition(".")[0]
+            if package in _QUANTISERS:
+                raise errors.ModelUnsuitable(
+                    f"parameter {name} is quantised ({kind.__name__} of {package}), and gradients through it cannot be "
+                    "computed at other weights; dequantise the base (model.dequantize() of transformers) to bfloat16 "
+                    "or float32, and keep the adapters in float32"
+                )
+
 
 def recordable_network(model: object) -> nn.Module:
     """Return the network inside of wrappers.
@@ -16,12 +40,14 @@ def recordable_network(model: object) -> nn.Module:
     Raises:
         WrongType: The model is not a module.
         RecorderMisused: Its parameters are spread over processes.
+        ModelUnsuitable: Its parameters are quantised.
     """
     if not isinstance(model, nn.Module):
         raise errors.WrongType(
             f"{type(model).__name__} is not a torch.nn.Module; write (model, optimizer), in this order"
         )
     network = as_network(model)
+    check_not_quantised(network)
     # FSDP, tensor parallelism, ZeRO: no process holds a whole parameter, and gathering one takes all processes.
     sharded = [name for name, one in network.named_parameters() if hasattr(one, "full_tensor") or hasattr(one, "ds_id")]
     if sharded or any(type(module).__name__ == "FullyShardedDataParallel" for module in network.modules()):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 GIVEN_FEATURES = "features:"
 _NETWORKS = ("model", "retrain_model", "embed")
-_HEAD_RECIPE, _WHOLE_RECIPE = "linear-probe", "finetune"
+_HEAD_RECIPE, _FITTED_HEAD_RECIPE, _WHOLE_RECIPE = "linear-probe", "fitted-probe", "finetune"
 
 
 def network_names(values: Mapping[str, Any]) -> list[str]:
@@ -40,11 +40,15 @@ def fitting_networks(values: dict[str, Any], dataset: str) -> tuple[str, str]:
         (('linear', 'linear-probe'), ('convnet', 'digits'))
         >>> fitting_networks({"pretrained": True}, "digits")
         ('convnet', 'finetune')
+        >>> fitting_networks({"embed": "timm:resnet50", "prove": "network", "retrain_model": "resnet18"}, "digits")
+        ('linear', 'fitted-probe')
     """
     model, recipe = fitting(dataset)
     if isinstance(TASKS.find(str(values.get("task", ""))), LanguageModelling):
         return "gpt", "language"
     # Without labels, inputs that are their own embedding are vectors, which no network for pictures takes.
+    if values.get("embed") and values.get("retrain_model"):
+        return "linear", _FITTED_HEAD_RECIPE
     if values.get("embed") or (values.get("task") == Unlabelled.name and values.get("embedding") == INPUTS):
         return "linear", _HEAD_RECIPE
     if values.get("train", ALL) == HEAD:

@@ -12,7 +12,9 @@ from moso.selection import SELECTORS, find_selector, kept_count
 from refusals import refusal
 
 NAMES = sorted(SELECTORS.names())
-BY_CLASS = {"balanced", "proportional", "drop", "herding", "facility-location", "graph-cut", "craig", "gradmatch"}
+BY_CLASS = {
+    *("balanced", "proportional", "drop", "herding", "facility-location", "graph-cut", "bws", "craig", "gradmatch"),
+}
 # A smaller budget keeps part of what a larger one keeps, where samples are taken in an order that the budget has
 # no say in. `beta` looks at the ratio, `coverage` and `drop` round quotas, `infomax` solves anew, `bws` moves its
 # window, and a sample may leave `gradmatch` again.

@@ -99,7 +99,7 @@ class Features:
             yield start, self._read(where)
 
     def _read(self, where: slice | NDArray[np.int64]) -> Rows:
-        self._pages.read(where.stop - where.start if isinstance(where, slice) else len(where))
+        self._pages.give_back()
         with np.errstate(over="ignore"):  # too large for float32 becomes infinite, which `check_finite` refuses
             rows = np.ascontiguousarray(self._array[where], np.float32)
         return unit_rows(rows) if self._unit else rows

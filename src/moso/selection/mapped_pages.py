@@ -6,48 +6,50 @@ does not reach the disk.
 """
 
 import mmap
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-# Most bytes of a map that stay resident.
-MOST = 1 << 30
-_PAGE = mmap.PAGESIZE
+# Most bytes of files that stay resident in the process, its libraries included, before pages are given back.
+MOST = 3 << 29
+_STATM = Path("/proc/self/statm")
 
 
 class MappedPages:
     """The pages of the read-only memory map behind an array; of any other array nothing is given back.
 
+    The system says how much is resident: a row that is read brings its page, and as much around it as the system sees
+    fit, so counting rows would not do. Where the system does not say it (not Linux), nothing is given back.
+
     Args:
         array: The array, a memory map or a view of one.
-        most: Bytes that may have been read before pages are given back.
+        most: Resident bytes of files from which on pages are given back.
 
     Example:
         >>> pages = MappedPages(np.zeros((4, 2)))
-        >>> pages.is_mapped, pages.read(4)
+        >>> pages.is_mapped, pages.give_back()
         (False, None)
     """
 
     def __init__(self, array: NDArray[Any], most: int = MOST) -> None:
-        self._map = _read_only_map(array)
-        self._most, self._resident = most, 0
-        # A row of a few bytes brings the whole page that it lies on, and one that crosses a border brings two.
-        self._each = (array.strides[0] // _PAGE + 1) * _PAGE if array.ndim else 0
+        self._map, self._most = _read_only_map(array), most
 
     @property
     def is_mapped(self) -> bool:
         """Whether there is a map whose pages can be given back."""
         return self._map is not None
 
-    def read(self, rows: int) -> None:
-        """Note that so many rows are about to be read; if too many were read before, give their pages back first."""
-        if self._map is None:
-            return
-        if self._resident > self._most:
+    def give_back(self) -> None:
+        """Give the pages of the map back if too much of files is resident."""
+        if self._map is not None and _resident_bytes() > self._most:
             self._map.madvise(mmap.MADV_DONTNEED)
-            self._resident = 0
-        self._resident += rows * self._each
+
+
+def _resident_bytes() -> int:
+    """Return how many bytes of files are resident in this process."""
+    return int(_STATM.read_text().split()[2]) * mmap.PAGESIZE
 
 
 def _read_only_map(array: Any) -> mmap.mmap | None:
@@ -58,7 +60,7 @@ def _read_only_map(array: Any) -> mmap.mmap | None:
     found = array
     while found is not None and not isinstance(found, np.memmap):
         found = getattr(found, "base", None)
-    if found is None or found.mode != "r" or not hasattr(mmap, "MADV_DONTNEED"):
+    if found is None or found.mode != "r" or not hasattr(mmap, "MADV_DONTNEED") or not _STATM.exists():
         return None
     while found is not None and not isinstance(found, mmap.mmap):
         found = getattr(found, "base", None)

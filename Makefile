@@ -55,7 +55,9 @@ lock: $(TOOLS)/.installed
 	    --no-annotate --universal --python-version 3.11 --quiet --output-file $(LOCK)
 
 audit: $(TOOLS)/.installed
-	$(TOOLS)/bin/pip-audit --requirement $(LOCK) --disable-pip --require-hashes --no-deps --strict
+	$(TOOLS)/bin/pip-audit --requirement $(LOCK) --disable-pip --require-hashes --strict || { \
+	    echo 'audit: a version has a known weakness, or the database of weaknesses was not reached (needs a network)'; \
+	    exit 1; }
 
 sbom: $(TOOLS)/.installed
 	$(TOOLS)/bin/cyclonedx-py requirements $(LOCK) --output-file sbom.json

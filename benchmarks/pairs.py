@@ -200,11 +200,12 @@ def page(lines: list[dict[str, Any]]) -> str:
     full = np.array([line["recall"]["full 0"] for line in lines])
     text.append(f"| all pairs | {spread(full, 1)} | | {SWAPPED:.0%} |")
     for ratio in RATIOS:
-        chance = {number: line["recall"][f"random {ratio:g}"] for number, line in enumerate(lines)}
-        text.append(f"| random, {ratio:.0%} removed | {spread(np.array(list(chance.values())), 1)} | | {SWAPPED:.0%} |")
+        by_chance = spread(np.array([line["recall"][f"random {ratio:g}"] for line in lines]), 1)
+        text.append(f"| random, {ratio:.0%} removed | {by_chance} | | {SWAPPED:.0%} |")
         for name, of, shown_name in (*((name, lines, name) for name in METHODS), ("moso-cross", sums, SUM),
                                      (PRUNED, sums, "`moso suspects`, combined")):  # fmt: skip
             own = {number: line["recall"][f"{name} {ratio:g}"] for number, line in enumerate(of)}
+            chance = {number: line["recall"][f"random {ratio:g}"] for number, line in enumerate(of)}
             apart = paired_difference(own, chance, test_samples=TEST_ROWS)
             shown = "" if apart is None or apart.pairs < 2 else f"{apart.value:+.1f} ± {apart.margin:.1f}"
             left = np.array([line["swapped_kept"][f"{name} {ratio:g}"] for line in of])

@@ -46,8 +46,8 @@ def text_doubt(rows: Features, texts: Sequence[Iterable[str | int]], count: int 
     Example:
         >>> rows = Features(np.array([[1.0, 0.0], [1.0, 0.1], [0.9, 0.0], [0.0, 1.0]], dtype=np.float32))
         >>> doubt = text_doubt(rows, [["a", "cat"], ["a", "cat"], ["a", "dog"], ["a", "dog"]], count=2)
-        >>> doubt.round(2)
-        array([-0.01, -0.  ,  0.5 ,  0.5 ])
+        >>> doubt > 0.2  # the third is called a dog among cats, the fourth has no neighbour that it shares a word with
+        array([False, False,  True,  True])
     """
     from scipy.sparse import csr_matrix  # imported here: only this order needs it
 

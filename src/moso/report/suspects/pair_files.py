@@ -48,7 +48,7 @@ def pairs_headline(issues: PairIssues) -> str:
     """Return the findings in two sentences."""
     return (
         f"The {count_of(len(issues), 'pair')} of {issues.samples:,} whose text most likely belongs to another input, "
-        f"by {issues.order}. A doubt is not a proof: look before you remove."
+        f"by {issues.order}. A doubtful pair is not proof: look before you remove."
     )
 
 

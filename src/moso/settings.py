@@ -136,3 +136,19 @@ def _allowed(field: FieldInfo) -> str:
         if hasattr(limit, name)
     ]
     return " and ".join(limits)
+
+
+def check_texts(name: str, given: object) -> None:
+    """Refuse what is neither a name nor a list of names, before anything looks into it.
+
+    Raises:
+        SettingInvalid: The value is of another type.
+
+    Example:
+        >>> check_texts("methods", "moso-rank"), check_texts("methods", ["moso-rank", "el2n"])
+        (None, None)
+    """
+    if not isinstance(given, str) and not (
+        isinstance(given, list | tuple) and all(isinstance(one, str) for one in given)
+    ):
+        raise errors.SettingInvalid(f"{name} = {str(given)[:100]}: give a name, or a list of names")

@@ -78,11 +78,7 @@ def find_label_issues(
             ``nothing-to-measure``.
     """
     check_possible(run)
-    c = run.configuration
-    seed = c.seed if seed is None else seed
-    if seed not in c.all_seeds():
-        known = ", ".join(str(one) for one in c.all_seeds())
-        raise errors.UnknownName(f"seed {seed} is not a seed of this run ({known})")
+    c, seed = run.configuration, run.known_seed(seed)
     table = run.table(seed)
     given, ids = table["label"].to_numpy(), table["id"].to_pylist()
     probabilities = read_out_of_sample(run.directory.of_seed(c, seed))

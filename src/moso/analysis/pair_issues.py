@@ -86,11 +86,7 @@ def pair_suspicions(run: Run, seed: int | None = None) -> tuple[dict[str, NDArra
         MosoError: ``stage-incomplete``, ``evidence-missing``, ``data-in-memory``, ``unknown-name``.
     """
     check_pairs(run)
-    c = run.configuration
-    seed = c.seed if seed is None else seed
-    if seed not in c.all_seeds():
-        known = ", ".join(str(one) for one in c.all_seeds())
-        raise errors.UnknownName(f"seed {seed} is not a seed of this run ({known})")
+    c, seed = run.configuration, run.known_seed(seed)
     home = run.directory.of_seed(c, seed)
     unseen = np.asarray(read(UNSEEN_LOSSES.found(UNSEEN_LOSSES.path(home))), dtype=np.float64)
     found = {OUT_OF_SAMPLE: unseen}

@@ -61,7 +61,7 @@ def suspects(
         raise errors.SettingsConflict("--labels: the samples of this run are pairs of an input and a text, not labels")
     check_pairs(opened) if pairs else check_possible(opened)
     kind = UNSEEN_LOSSES if pairs else PREDICTIONS
-    home = opened.directory.of_seed(opened.configuration, opened.configuration.seed if seed is None else seed)
+    home = opened.directory.of_seed(opened.configuration, opened.known_seed(seed))
     if not kind.path(home).exists():
         if opened.configuration.dataset == CUSTOM:
             raise errors.DataInMemory(f"{run} was made from data in memory and has no out-of-sample predictions")

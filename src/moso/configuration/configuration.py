@@ -38,6 +38,7 @@ from moso.models import Start
 from moso.scores import Score
 from moso.selection import Selector, check_ratio
 from moso.selection.share import parse_share
+from moso.settings import check_texts
 from moso.training.in_run import check_in_run
 from moso.training.recipe import TrainingRecipe, load_recipe, written_recipe
 
@@ -132,7 +133,7 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
         if named is not None:
             values.setdefault("match", named.match)
         for name in ("match", "also_match", "methods", "baselines"):
-            _check_texts(name, values.get(name, ""))
+            check_texts(name, values.get(name, ""))
         if isinstance(values.get("match"), list | tuple):
             values["match"], *others = dict.fromkeys(values["match"])
             values["also_match"] = (*values.get("also_match", ()), *others)
@@ -386,18 +387,6 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
     def all_seeds(self) -> list[int]:
         """Return the seeds of this run."""
         return list(range(self.seed, self.seed + self.seeds))
-
-
-def _check_texts(name: str, given: object) -> None:
-    """Refuse what is neither a name nor a list of names, before anything looks into it.
-
-    Raises:
-        SettingInvalid: The value is of another type.
-    """
-    if not isinstance(given, str) and not (
-        isinstance(given, list | tuple) and all(isinstance(one, str) for one in given)
-    ):
-        raise errors.SettingInvalid(f"{name} = {str(given)[:100]}: give a name, or a list of names")
 
 
 def read_toml(path: Path) -> dict[str, Any]:

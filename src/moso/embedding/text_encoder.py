@@ -5,13 +5,13 @@ so as folders of sentence-transformers do (`1_Pooling/config.json`). Longer text
 positions or at the length of `sentence_bert_config.json`.
 """
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from moso import errors
 from moso.models.transformers_folder import (
@@ -21,6 +21,7 @@ from moso.models.transformers_folder import (
     loaded_model,
     positions_of,
     read_config,
+    read_json,
 )
 from moso.models.transformers_tokenizer import load_tokenizer
 
@@ -52,15 +53,12 @@ class TextEncoder(nn.Module):
         cut = {} if self.longest is None else {"truncation": True, "max_length": self.longest}
         coded = self.tokenizer(list(texts), **cut)["input_ids"]
         device = next(self.network.parameters()).device
-        longest = max(map(len, coded))
         if not all(coded):
             empty = texts[next(number for number, one in enumerate(coded) if not one)]
             raise errors.ModelUnsuitable(f"the tokenizer makes no token of the text {empty!r}, so it has no features")
-        tokens = torch.tensor([[*one, *[0] * (longest - len(one))] for one in coded], device=device)
-        there = torch.tensor([[1] * len(one) + [0] * (longest - len(one)) for one in coded], device=device)
-        fill = getattr(self.network.config, "pad_token_id", None)
-        if fill is not None:
-            tokens = torch.where(there.bool(), tokens, fill)
+        fill = getattr(self.network.config, "pad_token_id", None) or 0
+        tokens = pad_sequence([torch.tensor(one) for one in coded], batch_first=True, padding_value=fill).to(device)
+        there = pad_sequence([torch.ones(len(one), dtype=torch.long) for one in coded], batch_first=True).to(device)
         states: Tensor = self.network(input_ids=tokens, attention_mask=there).last_hidden_state
         if self.first:
             return states[:, 0]
@@ -105,10 +103,7 @@ def _takes_first(folder: Path) -> bool:
 def _note(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as problem:
-        raise errors.FileUnreadable(f"{path} is not valid JSON: {problem}") from problem
+    found = read_json(path)
     if not isinstance(found, dict):
         raise errors.FileUnreadable(f"{path} holds no settings")
     return found

@@ -109,9 +109,8 @@ def export_kept(
     dataset = original_name(run.configuration.dataset) or run.configuration.dataset
     form = _form(target, form, dataset)
     _check_options(form, ids, with_test, link)
-    if seed is not None and seed not in run.configuration.all_seeds():
-        known = ", ".join(str(one) for one in run.configuration.all_seeds())
-        raise errors.UnknownName(f"seed {seed} is not a seed of this run ({known})")
+    if seed is not None:
+        run.known_seed(seed)
     by_hand = "" if overrides is None else overrides_digest(overrides)
     selection = run.selection(method, ratio, selector, seed, by_hand)
     kept = read_kept(run.directory.root, selection)

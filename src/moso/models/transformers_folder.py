@@ -59,6 +59,18 @@ def find_folder(name: str) -> Path:
         ) from problem
 
 
+def read_json(path: Path) -> Any:
+    """Return what a JSON file of a model's folder holds.
+
+    Raises:
+        FileUnreadable: The file is not valid JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise errors.FileUnreadable(f"{path} is not valid JSON: {problem}") from problem
+
+
 def read_config(folder: Path) -> Any:
     """Return the configuration of a model.
 
@@ -69,10 +81,7 @@ def read_config(folder: Path) -> Any:
     """
     transformers = import_transformers()
     path = folder / "config.json"
-    try:
-        written = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as problem:
-        raise errors.FileUnreadable(f"{path} is not valid JSON: {problem}") from problem
+    written = read_json(path)
     if not isinstance(written, dict) or "model_type" not in written:
         raise errors.FileUnreadable(f"{path} is no configuration of transformers: it names no model_type")
     if written["model_type"] not in transformers.CONFIG_MAPPING:

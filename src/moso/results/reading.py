@@ -158,6 +158,19 @@ class Run:
             raise errors.StageIncomplete(f"partition {part} of {self.directory} is not trained yet")
         return read_record(path)
 
+    def known_seed(self, seed: int | None = None) -> int:
+        """Return a seed of the run, the first one for None.
+
+        Raises:
+            MosoError: ``unknown-name`` if the run has no such seed.
+        """
+        own = self.configuration.all_seeds()
+        if seed is None:
+            return own[0]
+        if seed not in own:
+            raise errors.UnknownName(f"seed {seed} is not a seed of this run ({', '.join(map(str, own))})")
+        return seed
+
     def scores(self, seed: int | None = None) -> dict[str, NDArray[np.float64]]:
         """Return every score by name, each one float per sample in dataset order, shape ``[samples]``."""
         return read_scores(self._home(seed))

@@ -88,12 +88,28 @@ def sweep_beside(path: Path) -> None:
         >>> sweep_beside(target), len(list(target.parent.iterdir()))  # its writer, this process, still runs
         (None, 1)
     """
-    begins = f".{path.name}.{_machine()}-"
-    for left in path.parent.iterdir():
-        if left.name.startswith(begins) and left.name.endswith(TEMPORARY):
-            process = left.name.removeprefix(begins).partition("-")[0]
-            if process.isdecimal() and not process_start(int(process)):
-                clear_away(left) if left.is_dir() else left.unlink(missing_ok=True)
+    sweep_dead(path.parent, path.name)
+
+
+def sweep_dead(folder: Path, name: str | None = None) -> None:
+    """Remove the temporary files and folders in a folder whose writers ran on this machine and are gone.
+
+    Args:
+        folder: The folder; folders below it are not looked at.
+        name: Only what was to become this file or folder.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> temporary_path(folder / "train_ids.npy").touch()
+        >>> sweep_dead(folder), len(list(folder.iterdir()))  # its writer, this process, still runs
+        (None, 1)
+    """
+    left_over = re.compile(rf"\.(?P<name>.+)\.{_machine()}-(?P<process>[0-9]+)-[0-9a-f]{{8}}{re.escape(TEMPORARY)}")
+    for left in folder.iterdir():
+        found = left_over.fullmatch(left.name)
+        if found and name in (None, found["name"]) and not process_start(int(found["process"])):
+            clear_away(left) if left.is_dir() else left.unlink(missing_ok=True)
 
 
 def _machine() -> str:

@@ -15,7 +15,7 @@ from moso.data.samples import Samples, StoredSamples
 from moso.data.sources.features_folder import NOTE, read_array, read_note
 from moso.embedding.embedder import Embedder
 from moso.embedding.rows import BATCH_SIZE, batches_of, write_rows
-from moso.files import replacing, write_json
+from moso.files import replacing, sweep_dead, write_json
 from moso.progress import Progress, silent
 from moso.training.loop import threads
 
@@ -154,6 +154,7 @@ def write_features_folder(
         write_json(folder / "classes.json", list(data.task.classes))
     write_json(folder / NOTE, {**decided, "width": width})
     (folder / ".moso-embedding.json").unlink(missing_ok=True)
+    sweep_dead(folder)
     return EmbeddedFolder(folder, {name: len(samples) for name, samples in there.items()}, width)
 
 

@@ -44,13 +44,13 @@ def test_random_selection_wins_where_nothing_is_clear():
     assert decide(values, "random", ACCURACY, 1000, ["a", "b"]).winner == "random"
 
 
-def test_among_equals_the_simpler_wins():
-    simple, better = by_fold(53.0, 54.2, 54.9), by_fold(53.2, 53.9, 55.3)
-    values = {"random": by_fold(50, 51, 52), "simple": simple, "better": better}
-    assert np.mean(list(better.values())) > np.mean(list(simple.values()))
-    assert decide(values, "random", ACCURACY, 1000, ["simple", "better"]).winner == "simple"
-    values = {"random": by_fold(50, 51, 52), "better": better, "simple": simple}
-    assert decide(values, "random", ACCURACY, 1000, ["simple", "better"]).winner == "better"
+def test_among_level_candidates_the_first_wins():
+    first, better = by_fold(53.0, 54.2, 54.9), by_fold(53.2, 53.9, 55.3)
+    values = {"random": by_fold(50, 51, 52), "first": first, "better": better}
+    assert np.mean(list(better.values())) > np.mean(list(first.values()))
+    assert decide(values, "random", ACCURACY, 1000, ["first", "better"]).winner == "first"
+    values = {"random": by_fold(50, 51, 52), "better": better, "first": first}
+    assert decide(values, "random", ACCURACY, 1000, ["first", "better"]).winner == "better"
 
 
 def test_two_folds_that_happen_to_agree_prove_nothing_on_few_samples():

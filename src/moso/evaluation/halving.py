@@ -46,7 +46,7 @@ def survivors(values: Mapping[str, ByFold], random: str, measure: Measure) -> li
     At least two others survive, so that the last round compares.
 
     Args:
-        values: Values by candidate, then by fold; the simplest candidate first.
+        values: Values by candidate, then by fold; the candidate that is preferred among level ones first.
         random: Name of the candidate that is random selection.
         measure: The metric of the values.
 
@@ -68,11 +68,11 @@ def decide(
     """Choose among the finalists.
 
     A finalist whose 95 % interval of the difference to random selection is above zero counts as better; the best of
-    these wins, unless a simpler one is level with it. The interval is not corrected for the number of finalists: taking
-    a candidate that is only as good as random selection does no harm.
+    these wins, unless one that is preferred (earlier in order) is level with it. The interval is not corrected for the
+    number of finalists: taking a candidate that is only as good as random selection does no harm.
 
     Args:
-        values: Values by candidate, then by fold; the simplest candidate first.
+        values: Values by candidate, then by fold; the candidate that is preferred among level ones first.
         random: Name of the candidate that is random selection.
         measure: The metric of the values.
         held_out: Number of samples of a fold, below which differences are not resolved.
@@ -91,7 +91,7 @@ def decide(
     if not better:
         return Verdict(random, differences, tuple(ranked))
     best = better[0]
-    for name in others:  # the simplest first
+    for name in others:  # the preferred first
         if name in better and not is_clearly_better(_difference(values[best], values[name], measure, held_out)):
             return Verdict(name, differences, tuple(ranked))
     return Verdict(best, differences, tuple(ranked))

@@ -42,7 +42,7 @@ class Decision:
         winner: Name of the candidate.
         metric: Name of the metric of all values, on held-out training samples.
         unit: Unit of the metric.
-        tried: All candidates, the simplest first.
+        tried: All candidates, in the order of preference among level ones.
         held_out: Numbers of samples of the folds.
         trainings: Number of trials.
         updates: Number of updates of all trials.

@@ -54,7 +54,7 @@ class EvidenceWithout(SeedEvidence):
 
 
 def possible_candidates(job: Job) -> list[Candidate]:
-    """Return the candidates of a run, the simplest first."""
+    """Return the candidates of a run, in the order of preference among level ones."""
     c, train = job.configuration, job.data.train
     vectors = are_vectors(train, c.memory_limit_bytes)
     return candidates(c, vectors=vectors, unequal=fitting_mix(train.labels) == "as-is")

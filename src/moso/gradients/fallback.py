@@ -64,7 +64,9 @@ def slow_route(point: Point, probe: Batch) -> Slow:
     if reasons:
         warn_once(f"{network}: gradients of {some} are taken one sample at a time, which is slow ({reasons[0]})")
     else:
-        warn_once(f"{network}: {len(point.trained)} parameters, {some} among them, have no closed form and cost more")
+        count = len(point.trained)
+        who = f"{some} has" if count == 1 else f"{count} parameters, {some} among them, have"
+        warn_once(f"{network}: {who} no closed form here, at a higher cost")
     return route
 
 

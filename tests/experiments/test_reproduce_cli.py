@@ -195,6 +195,21 @@ def test_differences_along_an_axis_are_of_one_task(setting, tmp_path):
     assert "random" not in table
 
 
+def test_ratios_along_an_axis_are_not_mixed(tmp_path):
+    """Arms with two ratios have a table and a plot for each; the paper's numbers stand at the ratio declared first."""
+    arms = [replace(arm, ratios=(0.5, 0.8), seeds=2) for arm in ARMS]
+    made_up(arms, tmp_path / "results", "figure-1a")
+    experiment = small(*arms, plot="arms", axis="partitions", reference={"1": 74.35})
+    text = write_page(experiment, "cpu", tmp_path / "results").read_text()
+    for share, reached in (("50 %", "47.05"), ("80 %", "44.05")):
+        table = text.partition(f"### test accuracy in %, {share} removed")[2].partition("###")[0]
+        assert f"| moso (balanced) | {reached} ± 0.07 (2) | {reached} ± 0.07 (2) |" in table
+        assert ("74.35" in table) == (share == "50 %")
+        table = text.partition(f"### paired difference to random selection, points, {share} removed")[2]
+        assert "| moso (balanced) | +2.05" in table.partition("###")[0]
+    assert set(re.findall(r"\]\((.+?\.png)\)", text)) == {"figure-1a-50-removed.png", "figure-1a-80-removed.png"}
+
+
 def test_what_arms_share_stands_in_the_table_of_each(tmp_path):
     """Random selection is one cell however samples are judged; every table has it, and detection where it is known."""
     plain = replace(ARM, ratios=(0.5,), seeds=2, all_data=False)

@@ -15,6 +15,7 @@ from moso.report.experiments.experiment_tables import (
     Finished,
     along,
     by_arm,
+    by_ratio,
     class_accuracies,
     cost_seconds,
     entries_of,
@@ -35,16 +36,22 @@ def figures_of(experiment: Experiment, finished: Sequence[Finished]) -> dict[str
     """Return the plots of an experiment that have data, by the end of their file name."""
     match experiment.plot:
         case "arms":
-            lines = along(finished)
-            return {"": axis_figure(lines, experiment.axis)} if lines else {}
+            lines = {end: along(own) for end, own in _by_file(finished).items()}
+            return {end: axis_figure(own, experiment.axis) for end, own in lines.items() if own}
         case "classes":
-            means = class_accuracies(finished)
-            return {"": classes_figure(means)} if "all data" in means and len(means) > 1 else {}
+            means = {end: class_accuracies(own) for end, own in _by_file(finished).items()}
+            return {end: classes_figure(own) for end, own in means.items() if "all data" in own and len(own) > 1}
         case "cost":
             found = [one for one in finished if one.row["method"] != FULL]
             return {"": cost_figure(found)} if found else {}
         case _:
             return _ratio_figures(finished)
+
+
+def _by_file(finished: Sequence[Finished]) -> dict[str, list[Finished]]:
+    """Group finished cells by ratio, under the end of the name of the ratio's file; empty if there is one ratio."""
+    groups = by_ratio(finished)
+    return {f"-{round(100 * ratio)}-removed" if len(groups) > 1 else "": own for ratio, own in groups.items()}
 
 
 def _ratio_figures(finished: Sequence[Finished]) -> dict[str, "Figure"]:

@@ -1,7 +1,7 @@
 """The results of an experiment as tables of text: means, spreads, seeds, and paired differences to random selection."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,14 @@ def by_arm(finished: Sequence[Finished]) -> dict[str, list[Finished]]:
     for one in finished:
         found.setdefault(one.cell.arm.name, []).append(one)
     return found
+
+
+def by_ratio(finished: Sequence[Finished]) -> dict[float, list[Finished]]:
+    """Group finished cells by the share removed, ascending; all data belongs to every group."""
+    ratios = sorted({one.row["ratio"] for one in finished if one.row["method"] != FULL})
+    return {
+        ratio: [one for one in finished if one.row["method"] == FULL or one.row["ratio"] == ratio] for ratio in ratios
+    }
 
 
 def entries_of(finished: Sequence[Finished]) -> list[Entry]:
@@ -139,7 +147,7 @@ def difference_text(difference: PairedDifference | None) -> str:
 
 
 def along(finished: Sequence[Finished]) -> dict[str, dict[float, dict[int, float]]]:
-    """Return the results by line, value of the arm and seed; arms without a value are left out."""
+    """Return the results at one ratio by line, value of the arm and seed; arms without a value are left out."""
     found: dict[str, dict[float, dict[int, float]]] = {}
     for one in finished:
         if one.cell.arm.value is not None:
@@ -149,16 +157,30 @@ def along(finished: Sequence[Finished]) -> dict[str, dict[float, dict[int, float
 
 
 def axis_tables(finished: Sequence[Finished], axis: str, reference: Mapping[str, float]) -> list[TextTable]:
-    """Return tables with one line per contender and one column per value of the axis.
+    """Return tables with one line per contender and one column per value of the axis, for one ratio after the other.
 
     Args:
         finished: The finished cells.
         axis: Name of the axis.
-        reference: The paper's numbers by value of the axis.
+        reference: The paper's numbers by value of the axis, at the ratio that is declared first.
 
     Returns:
-        The accuracies, the paired differences to random selection, and those to the first value of the axis.
+        Per ratio the accuracies, the paired differences to random selection, and those to the first value of the axis.
     """
+    tables = []
+    for ratio, own in by_ratio(finished).items():
+        printed = reference if ratio == own[0].cell.arm.ratios[0] else {}
+        tables.append((ratio, _axis_tables(own, axis, printed)))
+    return _with_ratios(tables)
+
+
+def _with_ratios(tables: Sequence[tuple[float, Sequence[TextTable]]]) -> list[TextTable]:
+    """Return the tables of all ratios, with the ratio in their titles if there are several."""
+    where = {ratio: f", {percent(ratio)} removed" if len(tables) > 1 else "" for ratio, _ in tables}
+    return [replace(table, title=table.title + where[ratio]) for ratio, own in tables for table in own]
+
+
+def _axis_tables(finished: Sequence[Finished], axis: str, reference: Mapping[str, float]) -> list[TextTable]:
     lines = along(finished)
     values = sorted({value for own in lines.values() for value in own})
     texts = [
@@ -209,7 +231,10 @@ def _against_first(
 
 
 def class_accuracies(finished: Sequence[Finished]) -> dict[str, NDArray[np.float64]]:
-    """Return the accuracy of every class in %, the mean over seeds, ``[classes]`` by contender and for `all data`."""
+    """Return the accuracy of every class in % at one ratio, the mean over seeds, ``[classes]``, by contender.
+
+    All data is one of them.
+    """
     found: dict[str, list[Any]] = {}
     for one in finished:
         name = entries([one.row])[0].name
@@ -218,7 +243,11 @@ def class_accuracies(finished: Sequence[Finished]) -> dict[str, NDArray[np.float
 
 
 def class_tables(finished: Sequence[Finished], reference: Mapping[str, float]) -> list[TextTable]:
-    """Return Spearman's correlation of class accuracies before and after pruning, and the changes of the classes."""
+    """Return Spearman's correlation of class accuracies before and after pruning, and changes of classes, per ratio."""
+    return _with_ratios([(ratio, _class_tables(own, reference)) for ratio, own in by_ratio(finished).items()])
+
+
+def _class_tables(finished: Sequence[Finished], reference: Mapping[str, float]) -> list[TextTable]:
     means = class_accuracies(finished)
     before = means.pop("all data", None)
     if before is None:

@@ -76,23 +76,10 @@ def temporary_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.{_machine()}-{os.getpid()}-{uuid4().hex[:8]}{TEMPORARY}")
 
 
-def sweep_beside(path: Path) -> None:
-    """Remove the temporary files and folders that killed writers of `path` left beside it, if they ran on this machine.
-
-    For places that have no lock, where another process may be writing the same file or folder.
-
-    Example:
-        >>> import tempfile
-        >>> target = Path(tempfile.mkdtemp()) / "kept.csv"
-        >>> temporary_path(target).touch()
-        >>> sweep_beside(target), len(list(target.parent.iterdir()))  # its writer, this process, still runs
-        (None, 1)
-    """
-    sweep_dead(path.parent, path.name)
-
-
 def sweep_dead(folder: Path, name: str | None = None) -> None:
     """Remove the temporary files and folders in a folder whose writers ran on this machine and are gone.
+
+    For places that have no lock, where another process may be writing the same file or folder.
 
     Args:
         folder: The folder; folders below it are not looked at.

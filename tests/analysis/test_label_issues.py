@@ -127,7 +127,7 @@ def test_without_the_truth_there_are_suspects_and_no_detection(tmp_path):
     found = find_label_issues(run, top=7)
     assert found.wrong is None
     assert found.detections == []
-    assert "not proof" in headline(found)
+    assert "A doubtful label is not proof: look before you relabel." in headline(found)
     assert len(write_suspects(run, found, tmp_path / "out")) == 4
 
 

@@ -29,7 +29,7 @@ from moso.export.as_parquet import write_parquet
 from moso.export.as_shards import write_shards
 from moso.export.as_text import text_file, write_texts
 from moso.export.split import Split, check_unchanged
-from moso.files import replacing, safe_cell, sweep_beside, temporary_path, write_json, write_table
+from moso.files import replacing, safe_cell, sweep_dead, temporary_path, write_json, write_table
 from moso.progress import Progress, silent
 from moso.results.originals import Originals
 from moso.results.overrides import overrides_digest
@@ -243,7 +243,7 @@ def _file(target: Path, overwrite: bool) -> Iterator[Path]:
     if target.exists() and not overwrite:
         raise errors.OutputExists(f"{target} is there already; give --overwrite to replace it")
     with replacing(target) as temporary:
-        sweep_beside(target)
+        sweep_dead(target.parent, target.name)
         yield temporary
 
 
@@ -262,7 +262,7 @@ def _folder(target: Path, overwrite: bool) -> Iterator[Path]:
                 )
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.exists():  # otherwise a kill between two renames may have left the earlier folder under another name
-        sweep_beside(target)
+        sweep_dead(target.parent, target.name)
     temporary, old = temporary_path(target), temporary_path(target)
     temporary.mkdir()
     try:
@@ -274,6 +274,6 @@ def _folder(target: Path, overwrite: bool) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
         if target.exists():
             shutil.rmtree(old, ignore_errors=True)
-            sweep_beside(target)
+            sweep_dead(target.parent, target.name)
         elif old.exists():
             old.rename(target)

@@ -49,7 +49,7 @@ def figures_of(experiment: Experiment, finished: Sequence[Finished]) -> dict[str
 
 
 def _by_file(finished: Sequence[Finished]) -> dict[str, list[Finished]]:
-    """Group finished cells by ratio, under the end of the name of the ratio's file; empty if there is one ratio."""
+    """Group finished cells by ratio, keyed by the end of the file name: no end where there is one ratio only."""
     groups = by_ratio(finished)
     return {f"-{round(100 * ratio)}-removed" if len(groups) > 1 else "": own for ratio, own in groups.items()}
 

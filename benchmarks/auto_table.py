@@ -4,23 +4,28 @@ Every cell is one run directory (a data set, clean or with a share of labels dra
 killed table goes on where it was; cells that are complete are read. The table (in its page) and its rows are written
 after every cell.
 
-    python -m benchmarks.auto_table --data digits --data features:FEATURES --data text:TREC --out runs/auto-table
-    python -m benchmarks.auto_table --data "human=features:FEATURES --labels HUMAN.npz:noisy_label" --noise 0
+    python -m benchmarks.auto_table --root DATA --beside herding                                # the published table
+    python -m benchmarks.auto_table --data digits --data "human=features:DIR --labels HUMAN.npz:noisy_label"
 
-A data set is `NAME=SPEC`, or `SPEC` alone; further flags of `moso run` may follow in the same argument.
+`--root` is a data folder as `moso reproduce --data` has it; what is not there is named and left out. A data set of
+`--data` is `NAME=SPEC`, or `SPEC` alone; further flags of `moso run` may follow in the same argument.
 """
 
 import argparse
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
+
+from moso import errors
 from moso.configuration import Configuration
 from moso.evaluation.paired import PairedDifference, paired_difference
 from moso.executors.local import local_executor
-from moso.files import write_json, write_text
+from moso.experiments.places import find_data
+from moso.files import replacing, write_json, write_text
 from moso.results.reading import Run
 from moso.results.retrainings import FULL
 from moso.run.choosing import read_decisions
@@ -159,6 +164,43 @@ def publish(page: Path, rows: list[dict[str, object]]) -> None:
     write_text(page, f"{before}{BEGIN}\n\n{table(rows)}\n{END}{rest.partition(END)[2]}")
 
 
+def published(root: Path, made: Path) -> list[str]:
+    """Return the data sets of the published table that are below a folder, as `--data` names them."""
+    ways: dict[str, Callable[[], str]] = {
+        "trec": lambda: shlex.quote(f"text:{known(root / 'trec')}"),
+        "cifar100-features-20k": lambda: shlex.quote(find_data("cifar100-features-20k", root, made).dataset),
+        "cifar100n-features-20k": lambda: labelled_by_people(root, made),
+        "tiny-imagenet-features": lambda: shlex.quote(find_data("tiny-imagenet-features", root, made).dataset),
+        # No data sets of experiments: embedded by hand, as the page says.
+        "fashion-features": lambda: shlex.quote(f"features:{known(root / 'fashion-features')}"),
+        "trec-features": lambda: shlex.quote(f"features:{known(root / 'trec-features')}"),
+    }
+    found = ["digits"]
+    for name, way in ways.items():
+        try:
+            found.append(f"{name}={way()}")
+        except errors.FileMissing as problem:
+            print(f"left out: {problem}")
+    return found
+
+
+def known(folder: Path) -> Path:
+    """Return a folder that exists."""
+    if not folder.is_dir():
+        raise errors.FileMissing(f"{folder.name} is not in {folder.parent}")
+    return folder
+
+
+def labelled_by_people(root: Path, made: Path) -> str:
+    """Return the first 20,000 features with the labels that people gave, which are cut to their number."""
+    dataset = find_data("cifar100-features-20k", root, made).dataset
+    whole, _, column = str(find_data("cifar100n-features", root).labels).rpartition(":")
+    cut = made / "data" / "cifar100n-20k.npz"
+    with np.load(whole) as labels, replacing(cut) as temporary, temporary.open("wb") as file:
+        np.savez(file, **{column: labels[column][:20_000]})
+    return f"{shlex.quote(dataset)} --labels {shlex.quote(f'{cut}:{column}')}"
+
+
 def cells_of(given: argparse.Namespace) -> Iterator[Cell]:
     """Yield the cells in the order of doing: the high ratios first."""
     for ratio in sorted(given.ratio, reverse=True):
@@ -183,7 +225,8 @@ def number(value: str) -> object:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", action="append", required=True)
+    parser.add_argument("--data", action="append", default=[])
+    parser.add_argument("--root", type=Path, help="data folder as of `moso reproduce`: the published table's data sets")
     parser.add_argument("--noise", type=float, action="append")
     parser.add_argument("--ratio", type=float, action="append")
     parser.add_argument("--seeds", type=int, default=5)
@@ -192,6 +235,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/auto-table"))
     parser.add_argument("--page", type=Path, default=DOCS / "auto-table.json")
     given = parser.parse_args()
+    if given.root is not None:
+        given.data += published(given.root.resolve(), given.out.absolute())
+    if not given.data:
+        parser.error("give --root or --data")
     given.noise, given.ratio = given.noise or [0.0, 0.2], given.ratio or [0.4, 0.8]
     methods = ["auto", *given.beside]
     before = json.loads(given.page.read_text(encoding="utf-8")) if given.page.exists() else []

@@ -53,6 +53,23 @@ def test_float32_and_float16_are_one_data_set_to_rounding(folder):
     assert (half == opened(folder).train.evaluation_view().batch(np.arange(12))[0]).all()
 
 
+def test_float64_is_rounded_to_float32_as_numpy_saves_it_by_default(folder):
+    exact = np.load(folder / "train.npy").astype(np.float64) + 1e-9
+    np.save(folder / "train.npy", exact.astype(np.float32))
+    single = opened(folder).train.evaluation_view().batch(np.arange(12))[0]
+    np.save(folder / "train.npy", exact)
+    assert (single == opened(folder).train.evaluation_view().batch(np.arange(12))[0]).all()
+
+
+def test_float64_that_float32_cannot_hold_is_named(folder):
+    exact = np.load(folder / "train.npy").astype(np.float64)
+    exact[3, 1], exact[5, 0] = 1e39, np.nan
+    np.save(folder / "train.npy", exact)
+    with pytest.raises(MosoError, match="2 of 12 rows of .*: row 3, 5;") as refused:
+        opened(folder)
+    assert refused.value.code == "values-not-finite"
+
+
 @pytest.mark.parametrize("name", ["train-labels.npy", "labels_train.npy", "y_train.npy", "train_labels.csv"])
 def test_other_names_of_labels(folder, name):
     labels = np.load(folder / "train_labels.npy")

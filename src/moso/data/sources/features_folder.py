@@ -1,7 +1,7 @@
 """`features:DIR`: features that somebody computed before, one row of numbers per sample, memory-mapped.
 
-DIR holds `train.npy` and perhaps `test.npy` (or `validation.npy`, `val.npy`), float16 or float32 of shape `[samples,
-width]`. Beside each lie its labels, in the order of its rows: `train_labels.npy`, or another of the names and suffixes
+DIR holds `train.npy` and perhaps `test.npy` (or `validation.npy`, `val.npy`), float16, float32 or float64 (rounded to
+float32 when read) of shape `[samples, width]`. Beside each lie its labels, in the order of its rows: `train_labels.npy`, or another of the names and suffixes
 below; numbers are class indices, texts class names. `train_ids.npy` names the samples, which are row numbers otherwise.
 Class names come from `classes.json` (a list, or an object from name to index) or `classes.txt` (one name per line).
 
@@ -38,7 +38,7 @@ _TESTS = ("test", "validation", "val")
 _LABELS = ("{}_labels", "{}-labels", "{}_label", "{}.labels", "labels_{}", "y_{}")
 _IDS = ("{}_ids", "{}-ids")
 _LABEL_SUFFIXES = (".npy", ".npz", ".csv", ".tsv", ".txt", ".parquet")
-_TYPES = (np.dtype(np.float16), np.dtype(np.float32))
+_TYPES = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
 
 
 def open_features(request: Request) -> Opened:
@@ -49,7 +49,7 @@ def open_features(request: Request) -> Opened:
         FileMissing: There is no such folder.
         SplitMissing: The folder has no `train.npy`.
         FileUnreadable: A file cannot be read.
-        WrongType: Features are neither float16 nor float32.
+        WrongType: Features are no floating-point numbers.
         ShapeMismatch: Features are not one row per sample, or the splits differ in width.
         LengthMismatch: The number of labels or ids is not the number of rows.
         LabelsMissing: A split has no labels.
@@ -148,13 +148,13 @@ def read_array(file: Path) -> NDArray[Any]:
 
     Raises:
         FileUnreadable: The file is no array.
-        WrongType: The numbers are neither float16 nor float32.
+        WrongType: The numbers are not float16, float32 or float64.
         ShapeMismatch: The array is not one row per sample.
         DataEmpty: The array is empty.
     """
     inputs = read_npy(file, "features")
     if inputs.dtype not in _TYPES:
-        raise errors.WrongType(f"{file} holds {inputs.dtype}; features are float16 or float32")
+        raise errors.WrongType(f"{file} holds {inputs.dtype}; features are float16, float32 or float64")
     if inputs.ndim != 2:
         raise errors.ShapeMismatch(f"{file} is of shape {inputs.shape}; features are [samples, width]")
     if inputs.size == 0:
@@ -163,7 +163,7 @@ def read_array(file: Path) -> NDArray[Any]:
 
 
 def check_rows(file: Path, inputs: NDArray[Any]) -> None:
-    """Refuse rows with NaN or infinite values.
+    """Refuse rows with NaN or infinite values, in float32 where they are float64.
 
     Raises:
         ValuesNotFinite: With the number of such rows and the first few.
@@ -183,12 +183,15 @@ def check_rows(file: Path, inputs: NDArray[Any]) -> None:
 def _bad_rows(file: str, size: int, modified: int) -> tuple[int, ...]:
     inputs = np.load(file, mmap_mode="r", allow_pickle=False)
     # Without its sign, a number's bits read as a whole number grow with the number; infinity and NaN are the highest.
-    whole = np.dtype(f"u{inputs.itemsize}")
-    unsigned, infinity = whole.type(np.iinfo(whole).max >> 1), np.array(np.inf, inputs.dtype).view(whole)
+    # float64 is rounded when read, and what float32 cannot hold becomes infinite.
+    read_as = np.dtype(np.float32) if inputs.dtype == np.float64 else inputs.dtype
+    whole = np.dtype(f"u{read_as.itemsize}")
+    unsigned, infinity = whole.type(np.iinfo(whole).max >> 1), np.array(np.inf, read_as).view(whole)
     rows = max(1, 2**22 // inputs.shape[1])
     found: list[int] = []
     for start in range(0, len(inputs), rows):
-        block = inputs[start : start + rows].view(np.ndarray)
+        with np.errstate(over="ignore"):
+            block = inputs[start : start + rows].view(np.ndarray).astype(read_as, copy=False)
         highest = (block.view(whole) & unsigned).max(axis=1)
         found += (start + np.flatnonzero(highest >= infinity)).tolist()
     return tuple(found)
@@ -241,7 +244,7 @@ def _json(file: Path) -> Any:
 
 SOURCE = Source(
     "features:DIR",
-    "features computed before: train.npy and test.npy (float16 or float32, one row per sample), labels beside them in "
+    "features computed before: train.npy and test.npy (float16, float32 or float64, one row per sample), labels beside them in "
     "train_labels.npy and test_labels.npy (or .csv)",
     open_features,
     fits=("linear", "linear-probe"),

@@ -23,6 +23,8 @@ from small_experiments import small
 from moso.experiments import registry
 registry.EXPERIMENTS["figure-1a"] = small()
 """
+# A factory, which may have random weights: a network by name is refused without weights.
+NETWORK = "moso.experiments.networks:resnet8"
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ KILLED = {
     "export-parquet": Killed((*KEPT, "--format", "parquet-data", "--out", "k.parquet"), files("k.parquet"), True),
     "export-csv": Killed((*KEPT, "--out", "kept.csv"), files("kept.csv"), True),
     "embed": Killed(
-        ("embed", "--dataset", "digits", "--network", "convnet-w4", "--batch-size", "64", "--out", "rows", "--quiet"),
+        ("embed", "--dataset", "digits", "--network", NETWORK, "--batch-size", "64", "--out", "rows", "--quiet"),
         files("rows/**/*"),
     ),
     "reproduce": Killed(

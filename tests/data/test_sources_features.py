@@ -65,7 +65,7 @@ def test_float64_that_float32_cannot_hold_is_named(folder):
     exact = np.load(folder / "train.npy").astype(np.float64)
     exact[3, 1], exact[5, 0] = 1e39, np.nan
     np.save(folder / "train.npy", exact)
-    with pytest.raises(MosoError, match="2 of 12 rows of .*: row 3, 5;") as refused:
+    with pytest.raises(MosoError, match=r"2 of 12 rows of .*: row 3, 5;") as refused:
         opened(folder)
     assert refused.value.code == "values-not-finite"
 

@@ -109,6 +109,10 @@ def test_proven_by_fine_tuning_the_whole_network(weights, tmp_path):
         (["--weights", "no-such-file.pth"], "file-missing"),
         (["--embed", "features:no-such-folder"], "file-missing"),
         (["--embed", "torch.nn:Flatten"], "model-unsuitable"),
+        (["--embed", "convnet"], "setting-missing"),
+        (["--embed", "timm:resnet18", "--prove", "network"], "setting-missing"),
+        (["--model", "timm:resnet18", "--train", "head"], "setting-missing"),
+        (["--model", "convnet", "--train", "last:2"], "setting-missing"),
     ],
 )
 def test_what_does_not_go_together_is_refused(flags, code, tmp_path):
@@ -165,7 +169,8 @@ def test_a_trunk_that_is_computed_once_changes_nothing(weights, tmp_path, train)
 
 
 def test_a_trunk_of_random_weights_differs_from_seed_to_seed_and_is_not_cut(tmp_path):
-    moso_run(*FROZEN, "--train", "head", "--out", tmp_path / "run")
+    # A factory: a network by name is refused without weights.
+    moso_run(*FROZEN, "--model", "moso.experiments.networks:resnet8", "--train", "head", "--out", tmp_path / "run")
     assert not (tmp_path / "run" / "trunk").exists()
 
 

@@ -77,13 +77,14 @@ def embed(options: EmbedOptions) -> None:
     from moso.configuration.device import available_device
     from moso.data.dataset import open_dataset
     from moso.embedding import Embedding, find_embedder, write_features_folder
-    from moso.models import Start
+    from moso.models import Start, check_embeds
 
     o, started = options, time.monotonic()
     precision = _one_of("--precision", o.precision, ("float16", "float32"))
     how = Embedding(precision, o.batch_size, o.threads or os.cpu_count() or 1, o.loader_workers)
     available_device(o.device)
     start = Start(o.pretrained, str(Path(o.weights).expanduser().resolve()) if o.weights else "")
+    check_embeds(o.network, start)
     broken: Literal["stop", "skip"] = (
         "skip" if _one_of("--on-broken", o.on_broken, ("stop", "skip")) == "skip" else "stop"
     )

@@ -249,8 +249,8 @@ class Configuration(PlaceFields, ProofFields, SelectionFields, ScoringFields, Ne
         """Return the (method, selector) pairs of this run, including the random baselines."""
         chosen = []
         for method in self.methods:
-            # `auto` chooses its selector itself.
-            named = () if method == AUTO else self.selectors
+            # `auto` chooses its selector itself; one that is meant for no other method is refused (`problem`).
+            named = () if method == AUTO and len(self.methods) > 1 else self.selectors
             chosen += [(method, selector) for selector in (named or (self.selector_of(method),))]
         mixed = [("random", self._by_class("balanced"))] if self.by_class else []
         baselines = [("random", "random"), *mixed]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from moso import errors
 from moso.data.sources.registry import fitting
 from moso.evidence_kinds.label_free_embedding import INPUTS
+from moso.models import check_embeds, starts_at_random
 from moso.models.freezing import ALL, HEAD
 from moso.tasks import TASKS, LanguageModelling, MaskedLanguageModelling, Unlabelled
 from moso.training.recipe import TrainingRecipe, load_recipe
@@ -89,7 +90,15 @@ def check_networks(configuration: "Configuration") -> None:
         raise errors.SettingsConflict(
             "--pretrained, --weights and --embed-size are for features that are computed; these are given"
         )
+    frozen = c.train == HEAD or c.train.startswith("last:")
+    if frozen and not c.embed and starts_at_random(c.model, start):
+        raise errors.SettingMissing(
+            f"--train {c.train} freezes the rest of {c.model!r} at random weights, which nobody has trained; give its "
+            "weights: --pretrained, or --weights FILE"
+        )
     if c.embed and c.prove == "head" and c.train != ALL:
         raise errors.SettingsConflict(f"--train {c.train} goes with --prove network; a head on features is all trained")
+    if c.embed and not given:
+        check_embeds(c.embed, start)
     if c.feature_views and (c.embed or c.train == ALL):
         raise errors.SettingsConflict("feature_views is for a frozen trunk; set train to head or last:N")

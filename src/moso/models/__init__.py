@@ -2,7 +2,18 @@
 
 from moso.models.head import classifier_head
 from moso.models.network import Network
-from moso.models.registry import MODELS, build_model, check_model, models
+from moso.models.registry import MODELS, build_model, check_embeds, check_model, models, starts_at_random
 from moso.models.start import FROM_SCRATCH, Start
 
-__all__ = ["FROM_SCRATCH", "MODELS", "Network", "Start", "build_model", "check_model", "classifier_head", "models"]
+__all__ = [
+    "FROM_SCRATCH",
+    "MODELS",
+    "Network",
+    "Start",
+    "build_model",
+    "check_embeds",
+    "check_model",
+    "classifier_head",
+    "models",
+    "starts_at_random",
+]

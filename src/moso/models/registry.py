@@ -195,6 +195,47 @@ def timm_name(name: str) -> str | None:
     return _TIMM[name][0] if name in _TIMM else None
 
 
+def starts_at_random(name: str, start: Start) -> bool:
+    """Return whether the network of this name is known to start from random weights.
+
+    The user's own network, one of another package and a model of transformers may bring weights of their own.
+
+    Raises:
+        UnknownName: There is no network of this name.
+        ModelNameInvalid: The name is malformed.
+
+    Example:
+        >>> starts_at_random("timm:resnet26", FROM_SCRATCH), starts_at_random("my_module:make", FROM_SCRATCH)
+        (True, False)
+        >>> starts_at_random("timm:resnet26", Start(pretrained=True))
+        False
+    """
+    if not start.is_from_scratch or is_code(name) or is_of_transformers(name):
+        return False
+    network, _ = _named(name)
+    return ":" in name or network.name in MODELS.built_in()
+
+
+def check_embeds(name: str, start: Start) -> None:
+    """Refuse a network of random weights as the one that computes features.
+
+    Raises:
+        SettingMissing: The network has random weights.
+        MosoError: ``unknown-name``, ``model-name-invalid``.
+
+    Example:
+        >>> check_embeds("timm:resnet26", FROM_SCRATCH)
+        Traceback (most recent call last):
+        ...
+        moso.errors.SettingMissing: 'timm:resnet26' would have random weights, and features of random weights say ...
+    """
+    if starts_at_random(name, start):
+        raise errors.SettingMissing(
+            f"{name!r} would have random weights, and features of random weights say nothing; give its trained ones: "
+            "--pretrained (timm's), or --weights FILE"
+        )
+
+
 def _named(name: str) -> tuple[Network, int | None]:
     """Return the network of this name, and its width if it has one."""
     if name.startswith("timm:"):

@@ -1,8 +1,9 @@
 """`features:DIR`: features that somebody computed before, one row of numbers per sample, memory-mapped.
 
-DIR holds `train.npy` and perhaps `test.npy` (or `validation.npy`, `val.npy`), float16, float32 or float64 (rounded to
-float32 when read) of shape `[samples, width]`. Beside each lie its labels, in the order of its rows: `train_labels.npy`, or another of the names and suffixes
-below; numbers are class indices, texts class names. `train_ids.npy` names the samples, which are row numbers otherwise.
+DIR holds `train.npy` and perhaps `test.npy` (or `validation.npy`, `val.npy`) of shape `[samples, width]`: float16,
+float32, or float64, which is rounded to float32 when read. Beside each lie its labels, in the order of its rows:
+`train_labels.npy`, or another of the names and suffixes below; numbers are class indices, texts class names.
+`train_ids.npy` names the samples, which are row numbers otherwise.
 Class names come from `classes.json` (a list, or an object from name to index) or `classes.txt` (one name per line).
 
 `features.json` is what `moso embed` notes about the features. Its `dataset` is the data set that they were computed
@@ -244,8 +245,8 @@ def _json(file: Path) -> Any:
 
 SOURCE = Source(
     "features:DIR",
-    "features computed before: train.npy and test.npy (float16, float32 or float64, one row per sample), labels beside them in "
-    "train_labels.npy and test_labels.npy (or .csv)",
+    "features computed before: train.npy and test.npy (float16, float32 or float64, one row per sample), labels beside "
+    "them in train_labels.npy and test_labels.npy (or .csv)",
     open_features,
     fits=("linear", "linear-probe"),
     pictures=False,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from moso.configuration import Configuration
+from moso.configuration.network_settings import GIVEN_FEATURES
 from moso.configuration.resolved_method import all_needs
 from moso.data.samples import StoredSamples
 from moso.evidence_kinds.registry import averages, needed_kinds, needs_reference, needs_surrogates
@@ -95,11 +96,13 @@ def estimate(cells: Sequence[Cell | ExactCell], calibration: Calibration | None 
     found: dict[tuple[str, str], tuple[_Sum, float]] = {}
     for own in by_pipeline(cell for cell in cells if isinstance(cell, Cell)):
         c, place = own[0].configuration, place_of(own[0].arm.data)
-        for what, network, runs, samples in [*_evidence(c, place, own), *_retrainings(c, place, own)]:
-            each = calibration.seconds(network, place, c.retraining, c)
-            total, seconds = found.get((what, network), (_Sum(), 0.0))
-            total.runs, total.samples = total.runs + runs, total.samples + samples
-            found[what, network] = total, seconds + samples * each
+        proven = place if c.prove == "network" else _scored(c, place)
+        for own_place, work in ((_scored(c, place), _evidence(c, place, own)), (proven, _retrainings(c, place, own))):
+            for what, network, runs, samples in work:
+                each = calibration.seconds(network, own_place, c.retraining, c)
+                total, seconds = found.get((what, network), (_Sum(), 0.0))
+                total.runs, total.samples = total.runs + runs, total.samples + samples
+                found[what, network] = total, seconds + samples * each
     costs = [Cost(*names, total.runs, total.samples, seconds) for names, (total, seconds) in found.items()]
     exact = [cell for cell in cells if isinstance(cell, ExactCell)]
     if exact:
@@ -141,6 +144,11 @@ def _retrainings(c: Configuration, place: Place, cells: Iterable[Cell]) -> list[
         kept = n if own.match == "steps" else kept_count(n, own.ratio)
         found.append(("retraining", own.network, 1, float(c.retraining.epochs * kept)))
     return found
+
+
+def _scored(c: Configuration, place: Place) -> Place:
+    """Return what surrogates are trained on: the samples, or features of them that are there already."""
+    return place_of(c.embed.removeprefix(GIVEN_FEATURES)) if c.embed.startswith(GIVEN_FEATURES) else place
 
 
 def _trained_on(c: Configuration, place: Place) -> int:

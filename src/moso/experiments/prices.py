@@ -97,9 +97,12 @@ def estimate(cells: Sequence[Cell | ExactCell], calibration: Calibration | None 
     for own in by_pipeline(cell for cell in cells if isinstance(cell, Cell)):
         c, place = own[0].configuration, place_of(own[0].arm.data)
         proven = place if c.prove == "network" else _scored(c, place)
-        for own_place, work in ((_scored(c, place), _evidence(c, place, own)), (proven, _retrainings(c, place, own))):
+        for own_place, recipe, work in (
+            (_scored(c, place), c.surrogate, _evidence(c, place, own)),
+            (proven, c.retraining, _retrainings(c, place, own)),
+        ):
             for what, network, runs, samples in work:
-                each = calibration.seconds(network, own_place, c.retraining, c)
+                each = calibration.seconds(network, own_place, recipe, c)
                 total, seconds = found.get((what, network), (_Sum(), 0.0))
                 total.runs, total.samples = total.runs + runs, total.samples + samples
                 found[what, network] = total, seconds + samples * each

@@ -7,8 +7,10 @@ import pyarrow.parquet as pq
 import pytest
 from small_pictures import encoded
 
+from moso.configuration import Configuration
 from moso.data.dataset import open_dataset
 from moso.data.readers import MemoryReader
+from moso.data.sources.registry import fitting
 from refusals import refusal
 
 
@@ -204,3 +206,20 @@ def test_cifar100_is_complete(shared: Path):
     # The published channel means of CIFAR-100.
     assert np.allclose(np.array(data.train.normalisation.mean) / 255, [0.5071, 0.4865, 0.4409], atol=5e-4)
     assert (data.train.labels != data.clean_labels).mean() == pytest.approx(0.402, abs=5e-4)
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "expected"),
+    [
+        ({"a": [0.5, 1.5], "b": [1, 2], "label": [0, 1]}, "", ("mlp-w32", "table")),
+        ({"vector": [[0.5, 1.5], [1.0, 2.0]], "label": [0, 1]}, "", ("linear", "linear-probe")),
+        ({"vector": [[0.5, 1.5], [1.0, 2.0]], "y": [0.1, 0.2]}, "?target=y", ("mlp-w32", "table")),
+        ({"image": images(2), "label": [0, 1]}, "", ("convnet", "cpu-small")),
+        ({"image": images(2), "width": [8, 9], "label": [0, 1]}, "?features=width", ("mlp-w32", "table")),
+        ({"a": [0.5, 1.5]}, "", ("convnet", "cpu-small")),  # without a label: refused when it is opened
+    ],
+)
+def test_the_default_network_fits_what_the_columns_hold(tmp_path, columns, options, expected):
+    file = write(tmp_path / "data.parquet", columns)
+    assert fitting(f"parquet:{file}{options}") == expected
+    assert Configuration.resolve({"dataset": f"parquet:{file}{options}"}).model == expected[0]

@@ -11,7 +11,7 @@ import pyarrow as pa
 from moso import errors
 from moso.data.mapped import MappedReader
 from moso.data.samples import StoredSamples
-from moso.data.sources.source import Opened, Request, Source
+from moso.data.sources.source import VECTORS, Opened, Request, Source
 from moso.tasks import Classification
 
 FILE = Path(__file__).parent / "demo_data" / "features.npz"
@@ -49,7 +49,7 @@ SOURCE = Source(
     "demo",
     "6,000 pictures of 20 classes of CIFAR-100 as features of a pretrained network, inside the package",
     open_demo,
-    fits=("linear", "linear-probe"),
+    fits=VECTORS,
     pictures=False,
     vectors=True,
 )

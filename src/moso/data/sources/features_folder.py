@@ -27,7 +27,7 @@ from moso.columns import arange
 from moso.data.labels import raw_labels
 from moso.data.mapped import MappedReader
 from moso.data.samples import StoredSamples
-from moso.data.sources.source import Opened, Request, Source
+from moso.data.sources.source import VECTORS, Opened, Request, Source
 from moso.data.sources.tables import read_label_column
 from moso.data.user_files import read_npy
 from moso.errors import MosoError
@@ -248,7 +248,7 @@ SOURCE = Source(
     "features computed before: train.npy and test.npy (float16, float32 or float64, one row per sample), labels beside "
     "them in train_labels.npy and test_labels.npy (or .csv)",
     open_features,
-    fits=("linear", "linear-probe"),
+    fits=VECTORS,
     pictures=False,
     vectors=True,
     unlabelled=True,

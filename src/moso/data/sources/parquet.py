@@ -24,10 +24,11 @@ from moso.data.samples import StoredSamples
 from moso.data.sources.arrow_cache import memory_mapped
 from moso.data.sources.location import split_options
 from moso.data.sources.number_cache import mapped_numbers
-from moso.data.sources.source import Opened, Request, Source
-from moso.data.sources.table_columns import LABEL_NAMES, Columns, choose_columns, class_names
+from moso.data.sources.source import NUMBERS, VECTORS, Opened, Request, Source
+from moso.data.sources.table_columns import LABEL_NAMES, Columns, choose_columns, class_names, is_list
 from moso.data.sources.tables import check_same_classes, features_of, is_labelled, numbered_samples, table_samples
-from moso.data.user_files import check_once, check_regular, read_text
+from moso.data.user_files import check_once, check_regular, may_be_path, read_text
+from moso.errors import MosoError
 
 # In order of preference; a test split without labels (all -1, as ImageNet's) is skipped.
 _TEST_PREFIXES = ("test", "validation", "val")
@@ -61,6 +62,29 @@ def open_parquet(request: Request) -> Opened:
             check_same_classes(train.classes, names, _where(files))
             return train, _samples(files, columns, train.classes, request)
     return train, None
+
+
+def fits_of(location: str) -> tuple[str, str] | None:
+    """Return the default network and recipe for columns of numbers, by the schema of the first file; None for images.
+
+    Without a schema that can be read, too: opening the data set says what is wrong with it.
+
+    Example:
+        >>> fits_of("no-such-file.parquet") is None
+        True
+    """
+    if not may_be_path(location.partition("?")[0]):
+        return None
+    try:
+        place, options = (location, {}) if Path(location).exists() else split_options(location)
+        schema = _schema(find_files(Path(place).expanduser())[0][0])
+        columns = choose_columns(schema, options, description(schema), place)
+    except MosoError:
+        return None
+    if columns.image is not None:
+        return None
+    of_lists = any(is_list(schema.field(name).type) for name in columns.features)
+    return VECTORS if of_lists and columns.task.by_class else NUMBERS
 
 
 def find_files(path: Path) -> tuple[list[Path], list[list[Path]]]:
@@ -208,5 +232,6 @@ SOURCE = Source(
     "train*.parquet and test*.parquet; options ?label=COLUMN&image=COLUMN&features=COLUMN,COLUMN, or ?target=COLUMN "
     "for a number to predict",
     open_parquet,
+    looks=fits_of,
     unlabelled=True,
 )

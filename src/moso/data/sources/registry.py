@@ -21,7 +21,7 @@ from moso.data.sources import (
     parquet,
     text,
 )
-from moso.data.sources.source import Opened, Request, Source
+from moso.data.sources.source import NUMBERS, Opened, Request, Source
 from moso.data.user_files import is_there, may_be_path
 from moso.errors import unknown_name
 from moso.registry import Registry
@@ -136,10 +136,12 @@ def fitting(name: str) -> tuple[str, str]:
         >>> fitting("digits"), fitting("diabetes"), fitting("folder:here")
         (('convnet', 'digits'), ('mlp-w32', 'table'), ('convnet', 'cpu-small'))
     """
-    source = SOURCES.find(name.partition(":")[0])
+    scheme, _, location = name.partition(":")
+    source = SOURCES.find(scheme)
     if source is not None and source.fits is not None:
         return source.fits
-    return ("convnet", "cpu-small") if expected_task(name).by_class else ("mlp-w32", "table")
+    seen = source.looks(location) if source is not None and source.looks is not None else None
+    return seen or (("convnet", "cpu-small") if expected_task(name).by_class else NUMBERS)
 
 
 def has_vectors(name: str) -> bool:

@@ -11,6 +11,8 @@ from moso.data.readers import MEMORY_LIMIT_BYTES
 from moso.data.samples import StoredSamples
 from moso.tasks import Classification, Task
 
+# Default networks and recipes of tables of numbers, and of vectors that a network computed.
+NUMBERS, VECTORS = ("mlp-w32", "table"), ("linear", "linear-probe")
 # The training split, and the test split if the source has one.
 Opened = tuple[StoredSamples, StoredSamples | None]
 
@@ -42,6 +44,7 @@ class Source:
         open: Maps a request to the training split, and the test split if there is one.
         task: The task that is learned from it; `?target=COLUMN` makes it a regression.
         fits: Default network and recipe, if they differ from those for pictures or numbers.
+        looks: Looks at a location without opening it, and returns the default network and recipe, if it can tell.
         pictures: Whether its inputs may be pictures.
         vectors: Whether its inputs are feature vectors, which are their own embedding.
         unlabelled: Whether it opens data that has no labels; the labels of other sources are left out.
@@ -52,6 +55,7 @@ class Source:
     open: Callable[[Request], Opened]
     task: Task = field(default_factory=Classification)
     fits: tuple[str, str] | None = None
+    looks: Callable[[str], tuple[str, str] | None] | None = None
     pictures: bool = True
     vectors: bool = False
     unlabelled: bool = False

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from safetensors.torch import save_file
+from torch import nn
 from typer.testing import CliRunner
 
 import moso
@@ -207,3 +208,13 @@ def test_the_library_takes_the_same_settings(weights):
     )
     assert (frozen.run.directory.root / "trunk" / "train.npy").exists()
     assert len(frozen.kept) == 150
+
+
+@pytest.mark.parametrize("train", ["head", "last:1"])
+def test_a_network_that_is_given_itself_may_be_frozen(train):
+    """It may have been trained before, so it is not taken for one of random weights."""
+    inputs, labels = np.random.default_rng(0).normal(size=(60, 6)).astype(np.float32), np.arange(60) % 3
+    network = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+    settings = {"partitions": 2, "time_steps": 2, "epochs": 2, "progress": False}
+    pruned = moso.prune((inputs, labels), ratio=0.5, model=network, train=train, **settings)
+    assert len(pruned.kept) == 30

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from moso import errors
+from moso.configuration.fields import CUSTOM
 from moso.data.sources.registry import fitting
 from moso.evidence_kinds.label_free_embedding import INPUTS
 from moso.models import check_embeds, starts_at_random
@@ -91,7 +92,8 @@ def check_networks(configuration: "Configuration") -> None:
             "--pretrained, --weights and --embed-size are for features that are computed; these are given"
         )
     frozen = c.train == HEAD or c.train.startswith("last:")
-    if frozen and not c.embed and starts_at_random(c.model, start):
+    # A network that is given itself may have been trained before.
+    if frozen and not c.embed and c.model != CUSTOM and starts_at_random(c.model, start):
         raise errors.SettingMissing(
             f"--train {c.train} freezes the rest of {c.model!r} at random weights, which nobody has trained; give its "
             "weights: --pretrained, or --weights FILE"

@@ -259,6 +259,39 @@ def test_methods_stand_beside_published_numbers(tmp_path):
     assert "random" not in duels
 
 
+def test_each_arm_stands_beside_published_numbers_by_itself(tmp_path):
+    """Two networks of the same seeds: a table of both together would hold the values of either."""
+    contenders = (Contender("random"), *map(Contender, ("el2n", "grand", "herding")))
+    wide = {**SETTINGS, "model": "mlp-w16"}
+    arms = [
+        replace(ARM, contenders=contenders, ratios=(0.8,), all_data=False, name=name, settings=settings)
+        for name, settings in (("narrow", SETTINGS), ("wide", wide))
+    ]
+    made_up(arms, tmp_path / "results", "figure-1a")
+    path = tmp_path / "results/figure-1a.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    values = {"random": 50.0, "el2n": 40.0, "grand": 45.0, "herding": 52.0}
+    for row in rows:
+        below = values[row["method"]] - 50.0
+        row["value"] = 50.0 + below * (2 if row["network"] == "mlp-w16" else 1)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    published = Published("somebody", {0.8: {"random": 70.0, "el2n": 60.5, "grand": 55.0, "herding": 71.0}})
+    text = write_page(small(*arms, published=published), "cpu", tmp_path / "results").read_text()
+    for name, difference in (("narrow", "-10.0"), ("wide", "-20.0")):
+        table = text.partition(f"### beside published numbers, {name}")[2].partition("##")[0]
+        assert f"| el2n | {difference} | -9.5 |" in table
+
+
+def test_many_methods_at_many_ratios_have_a_plot_of_the_highest(tmp_path):
+    names = ("moso", "moso-rank", "el2n", "grand", "herding", "ssp", "moderate", "forgetting", "entropy", "margin")
+    arm = replace(ARM, contenders=(*RANDOM, *map(Contender, names)), ratios=(0.4, 0.6, 0.8))
+    made_up((arm,), tmp_path / "results", "figure-1a")
+    text = write_page(small(arm), "cpu", tmp_path / "results").read_text()
+    assert "(figure-1a-highest.png)" in text
+    few = replace(arm, contenders=arm.contenders[:5])
+    assert "highest" not in write_page(small(few), "cpu", tmp_path / "results").read_text()
+
+
 def test_held_out_samples_are_not_called_a_test(tmp_path):
     arm = replace(ARM, data="cifar100-held-out", ratios=(0.5,))
     made_up((arm,), tmp_path / "results", "figure-1a")

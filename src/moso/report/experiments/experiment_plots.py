@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from moso.evaluation.standings import compared, entries
-from moso.evaluation.summary import FULL
+from moso.evaluation.standings import RANDOM, compared, entries, is_method
+from moso.evaluation.summary import FULL, Line
 from moso.experiments.declaration import Experiment
 from moso.report.comparison.compare_plots import differences_figure, reached_figure
 from moso.report.experiments.experiment_tables import (
@@ -65,14 +65,38 @@ def _ratio_figures(finished: Sequence[Finished]) -> dict[str, "Figure"]:
         end = f"-{re.sub('[^a-z0-9]+', '-', name.lower())}" if name else ""
         lines, split = [entry.line for entry in entries_here], split_of(own)
         # A line plot needs several ratios, and few enough lines to tell them apart.
-        drawn = (
-            len({line.ratio for line in lines if line.method != FULL}) > 1
-            and len({e.name for e in entries_here}) <= LINES
-        )
+        ratios = len({line.ratio for line in lines if line.method != FULL})
+        drawn = ratios > 1 and len({e.name for e in entries_here}) <= LINES
         found[end] = accuracy_figure(lines, split=split) if drawn else reached_figure(rows, split=split)
+        if ratios > 2 and not drawn:
+            found[f"{end}-highest"] = accuracy_figure(highest(lines), split=split)
         if any(row.against_random is not None and row.entry.method != FULL for row in rows):
             found[f"{end}-differences"] = differences_figure(rows, split=split)
     return found
+
+
+def highest(lines: Sequence[Line]) -> list[Line]:
+    """Return all data, random selection, and the methods above it at the largest share removed, highest first.
+
+    No more methods than can be told apart in one plot.
+
+    Args:
+        lines: The values of all methods at all ratios.
+
+    Example:
+        >>> values = {"random": 50.0, "moso-rank": 54.0, "el2n": 22.0, "rs2": 59.0}
+        >>> own = [Line(method, "top", ratio, (value,)) for method, value in values.items() for ratio in (0.4, 0.8)]
+        >>> [line.name for line in highest(own) if line.ratio == 0.8]
+        ['random (top)', 'moso-rank (top)']
+    """
+    most = max(line.ratio for line in lines)
+    reached = {line.name: line for line in lines if line.ratio == most}
+    random = {name: line for name, line in reached.items() if line.method == RANDOM}
+    floor = max((line.merit for line in random.values()), default=-np.inf)
+    above = [line for line in reached.values() if is_method(line.method) and line.merit > floor]
+    above.sort(key=lambda line: -line.merit)
+    drawn = {*random, *(line.name for line in above[: LINES - len(random)])}
+    return [line for line in lines if line.method == FULL or line.name in drawn]
 
 
 def axis_figure(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from moso.analysis.wording import percent
 from moso.evaluation.standings import RANDOM, Row, compared
 from moso.experiments.declaration import Published
-from moso.report.experiments.experiment_tables import Finished, entries_of
+from moso.report.experiments.experiment_tables import Finished, by_arm, entries_of
 from moso.report.text_table import TextTable
 
 # Fewest methods whose order is compared.
@@ -13,19 +13,24 @@ _ORDERED = 3
 
 
 def published_tables(finished: Sequence[Finished], published: Published | None) -> list[TextTable]:
-    """Return a table of one line per common method: difference to random selection here and published, and Spearman."""
+    """Return one table per arm, with one line per common method: difference to random selection here and published.
+
+    Its last line is Spearman's correlation of the two orders.
+    """
     if published is None:
         return []
+    return [table for name, own in by_arm(finished).items() for table in _of_arm(name, own, published)]
+
+
+def _of_arm(name: str, finished: Sequence[Finished], published: Published) -> list[TextTable]:
     rows = compared(entries_of(finished))
     ratios = sorted({row.entry.ratio for row in rows} & set(published.removed))
     here = {ratio: _differences(rows, ratio, published) for ratio in ratios}
     here = {ratio: own for ratio, own in here.items() if len(own) >= _ORDERED}
     if not here:
         return []
-    methods = dict.fromkeys(name for ratio, own in here.items() for name in published.removed[ratio] if name in own)
-    texts = [
-        [name, *(text for ratio in here for text in _pair(name, here[ratio], published, ratio))] for name in methods
-    ]
+    methods = dict.fromkeys(one for ratio, own in here.items() for one in published.removed[ratio] if one in own)
+    texts = [[one, *(text for ratio in here for text in _pair(one, here[ratio], published, ratio))] for one in methods]
     texts.append(
         [
             "Spearman of the two orders",
@@ -34,7 +39,8 @@ def published_tables(finished: Sequence[Finished], published: Published | None) 
     )
     columns = ["method", *(text for ratio in here for text in (f"{percent(ratio)} removed, here", "published"))]
     note = f"Points above or below random selection; published: {published.source}."
-    return [TextTable("beside published numbers", columns, texts, note)]
+    title = f"beside published numbers, {name}" if name else "beside published numbers"
+    return [TextTable(title, columns, texts, note)]
 
 
 def _differences(rows: Sequence[Row], ratio: float, published: Published) -> dict[str, float]:

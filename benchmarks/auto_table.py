@@ -14,7 +14,7 @@ after every cell.
 import argparse
 import json
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -34,6 +34,13 @@ from moso.run.stages import begin, compare
 
 DOCS = Path(__file__).parent.parent / "docs" / "results"
 BEGIN, END = "<!-- made by benchmarks.auto_table -->", "<!-- end of what benchmarks.auto_table made -->"
+PEOPLE = "cifar100n-features-20k"
+PUBLISHED = (
+    *("trec", "cifar100-features-20k", PEOPLE, "tiny-imagenet-features"),
+    *("fashion-features", "trec-features"),  # embedded by hand, as the page says
+)
+# Data sets that are folders of the data folder and not places of experiments, with their sources.
+FOLDERS = {"trec": "text", "fashion-features": "features", "trec-features": "features"}
 
 
 @dataclass(frozen=True)
@@ -166,39 +173,30 @@ def publish(page: Path, rows: list[dict[str, object]]) -> None:
 
 def published(root: Path, made: Path) -> list[str]:
     """Return the data sets of the published table that are below a folder, as `--data` names them."""
-    ways: dict[str, Callable[[], str]] = {
-        "trec": lambda: shlex.quote(f"text:{known(root / 'trec')}"),
-        "cifar100-features-20k": lambda: shlex.quote(find_data("cifar100-features-20k", root, made).dataset),
-        "cifar100n-features-20k": lambda: labelled_by_people(root, made),
-        "tiny-imagenet-features": lambda: shlex.quote(find_data("tiny-imagenet-features", root, made).dataset),
-        # No data sets of experiments: embedded by hand, as the page says.
-        "fashion-features": lambda: shlex.quote(f"features:{known(root / 'fashion-features')}"),
-        "trec-features": lambda: shlex.quote(f"features:{known(root / 'trec-features')}"),
-    }
     found = ["digits"]
-    for name, way in ways.items():
+    for name in PUBLISHED:
         try:
-            found.append(f"{name}={way()}")
+            found.append(f"{name}={shlex.join(words_of(name, root, made))}")
         except errors.FileMissing as problem:
             print(f"left out: {problem}")
     return found
 
 
-def known(folder: Path) -> Path:
-    """Return a folder that exists."""
-    if not folder.is_dir():
-        raise errors.FileMissing(f"{folder.name} is not in {folder.parent}")
-    return folder
-
-
-def labelled_by_people(root: Path, made: Path) -> str:
-    """Return the first 20,000 features with the labels that people gave, which are cut to their number."""
-    dataset = find_data("cifar100-features-20k", root, made).dataset
-    whole, _, column = str(find_data("cifar100n-features", root).labels).rpartition(":")
-    cut = made / "data" / "cifar100n-20k.npz"
-    with np.load(whole) as labels, replacing(cut) as temporary, temporary.open("wb") as file:
-        np.savez(file, **{column: labels[column][:20_000]})
-    return f"{shlex.quote(dataset)} --labels {shlex.quote(f'{cut}:{column}')}"
+def words_of(name: str, root: Path, made: Path) -> list[str]:
+    """Return a data set of the published table: what `moso run` calls it, and flags."""
+    if name == PEOPLE:
+        # The first 20,000 features with the labels that people gave, which are cut to their number.
+        whole, _, column = str(find_data("cifar100n-features", root).labels).rpartition(":")
+        cut = made / "data" / "cifar100n-20k.npz"
+        cut.parent.mkdir(parents=True, exist_ok=True)
+        with np.load(whole) as labels, replacing(cut) as temporary, temporary.open("wb") as file:
+            np.savez(file, **{column: labels[column][:20_000]})
+        return [find_data("cifar100-features-20k", root, made).dataset, "--labels", f"{cut}:{column}"]
+    if name not in FOLDERS:
+        return [find_data(name, root, made).dataset]
+    if not (root / name).is_dir():
+        raise errors.FileMissing(f"{name} is not in {root}")
+    return [f"{FOLDERS[name]}:{root / name}"]
 
 
 def cells_of(given: argparse.Namespace) -> Iterator[Cell]:

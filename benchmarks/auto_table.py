@@ -186,12 +186,12 @@ def words_of(name: str, root: Path, made: Path) -> list[str]:
     """Return a data set of the published table: what `moso run` calls it, and flags."""
     if name == PEOPLE:
         # The first 20,000 features with the labels that people gave, which are cut to their number.
+        features = find_data("cifar100-features-20k", root, made).dataset
         whole, _, column = str(find_data("cifar100n-features", root).labels).rpartition(":")
         cut = made / "data" / "cifar100n-20k.npz"
-        cut.parent.mkdir(parents=True, exist_ok=True)
         with np.load(whole) as labels, replacing(cut) as temporary, temporary.open("wb") as file:
             np.savez(file, **{column: labels[column][:20_000]})
-        return [find_data("cifar100-features-20k", root, made).dataset, "--labels", f"{cut}:{column}"]
+        return [features, "--labels", f"{cut}:{column}"]
     if name not in FOLDERS:
         return [find_data(name, root, made).dataset]
     if not (root / name).is_dir():

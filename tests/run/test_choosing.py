@@ -12,7 +12,6 @@ from moso.configuration import Configuration
 from moso.configuration.candidates import candidates
 from moso.data.dataset import DataSet
 from moso.data.samples import StoredSamples
-from moso.errors import MosoError
 from moso.evidence import read_terms, write_terms
 from moso.executors import InProcess
 from moso.results.directory import RunDirectory
@@ -219,7 +218,7 @@ def test_too_few_partitions_are_refused(settings):
 
 
 def test_a_selector_that_is_meant_for_auto_alone_is_refused():
-    with pytest.raises(MosoError, match="no selector with it"):
+    with pytest.raises(errors.MethodImpossible, match="no selector with it"):
         Configuration.resolve({"dataset": "digits", "methods": ["auto"], "selectors": ["top"]})
     beside = Configuration.resolve({"dataset": "digits", "methods": ["auto", "moso-rank"], "selectors": ["top"]})
     assert {("auto", "chosen"), ("moso-rank", "top")} <= set(beside.pairs())

@@ -8,6 +8,7 @@ from moso.configuration.fields import CUSTOM
 from moso.data.sources.registry import fitting
 from moso.evidence_kinds.label_free_embedding import INPUTS
 from moso.models import check_embeds, starts_at_random
+from moso.models.adapters import is_adapter
 from moso.models.freezing import ALL, HEAD
 from moso.tasks import TASKS, LanguageModelling, MaskedLanguageModelling, Unlabelled
 from moso.training.recipe import TrainingRecipe, load_recipe
@@ -45,7 +46,8 @@ def fitting_networks(values: dict[str, Any], dataset: str) -> tuple[str, str]:
         >>> fitting_networks({"embed": "timm:resnet50", "prove": "network", "retrain_model": "resnet18"}, "digits")
         ('linear', 'fitted-probe')
     """
-    model, recipe = fitting(dataset)
+    if "model" in values and "recipe" in values:
+        return values["model"], values["recipe"]  # a finished run is opened without a look at its data
     if isinstance(TASKS.find(str(values.get("task", ""))), LanguageModelling):
         return "gpt", "language"
     # Without labels, inputs that are their own embedding are vectors, which no network for pictures takes.
@@ -53,6 +55,7 @@ def fitting_networks(values: dict[str, Any], dataset: str) -> tuple[str, str]:
         return "linear", _FITTED_HEAD_RECIPE
     if values.get("embed") or (values.get("task") == Unlabelled.name and values.get("embedding") == INPUTS):
         return "linear", _HEAD_RECIPE
+    model, recipe = fitting(dataset)
     if values.get("train", ALL) == HEAD:
         return model, _HEAD_RECIPE
     return model, _WHOLE_RECIPE if values.get("pretrained") or values.get("weights") else recipe
@@ -91,9 +94,14 @@ def check_networks(configuration: "Configuration") -> None:
         raise errors.SettingsConflict(
             "--pretrained, --weights and --embed-size are for features that are computed; these are given"
         )
-    frozen = c.train == HEAD or c.train.startswith("last:")
     # A network that is given itself may have been trained before.
-    if frozen and not c.embed and c.model != CUSTOM and starts_at_random(c.model, start):
+    if (
+        c.train != ALL
+        and not is_adapter(c.train)
+        and not c.embed
+        and c.model != CUSTOM
+        and starts_at_random(c.model, start)
+    ):
         raise errors.SettingMissing(
             f"--train {c.train} freezes the rest of {c.model!r} at random weights, which nobody has trained; give its "
             "weights: --pretrained, or --weights FILE"

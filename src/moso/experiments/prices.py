@@ -96,9 +96,10 @@ def estimate(cells: Sequence[Cell | ExactCell], calibration: Calibration | None 
     found: dict[tuple[str, str], tuple[_Sum, float]] = {}
     for own in by_pipeline(cell for cell in cells if isinstance(cell, Cell)):
         c, place = own[0].configuration, place_of(own[0].arm.data)
-        proven = place if c.prove == "network" else _scored(c, place)
+        scored = _scored(c, place)
+        proven = place if c.prove == "network" else scored
         for own_place, recipe, work in (
-            (_scored(c, place), c.surrogate, _evidence(c, place, own)),
+            (scored, c.surrogate, _evidence(c, place, own)),
             (proven, c.retraining, _retrainings(c, place, own)),
         ):
             for what, network, runs, samples in work:

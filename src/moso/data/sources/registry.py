@@ -130,7 +130,7 @@ def expected_task(name: str) -> Task:
 
 
 def fitting(name: str) -> tuple[str, str]:
-    """Return the default network and recipe for the data set called `name`.
+    """Return the default network and recipe for the data set called `name`, which is not opened.
 
     Example:
         >>> fitting("digits"), fitting("diabetes"), fitting("folder:here")

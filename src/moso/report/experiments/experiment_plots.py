@@ -76,9 +76,9 @@ def _ratio_figures(finished: Sequence[Finished]) -> dict[str, "Figure"]:
 
 
 def highest(lines: Sequence[Line]) -> list[Line]:
-    """Return all data, random selection, and the methods above it at the largest share removed, highest first.
+    """Return all data, random selection, and the methods that are highest at the largest share removed.
 
-    No more methods than can be told apart in one plot.
+    Only methods above random selection, and no more of them than can be told apart in one plot, in their given order.
 
     Args:
         lines: The values of all methods at all ratios.
